@@ -1,7 +1,7 @@
 """The sort of a clustering beside Arrow's, and its memory.
 
     python -m benchmarks.clustering [--rows 1000000] [--runs 5] [--limit-mb 256] [--factors 0.2,2,10] [--json FILE]
-    python -m benchmarks.clustering --tables [--rows 1000000] [--runs 5] [--json FILE]
+    python -m benchmarks.clustering --tables [--rows 1000000] [--large 50] [--runs 5] [--json FILE]
     python -m benchmarks.clustering --box [--rows 16000000] [--runs 5] [--json FILE]
 
 One million rows of ten columns are sorted in memory by two columns, linear and along curves; pyarrow sorts the same
@@ -10,7 +10,10 @@ rows are made while they are asked for. The peak is that of the process (``VmHWM
 
 With ``--tables``, tables are clustered in-process, plan and commit included, beside pyarrow, which reads the same files
 partition by partition, orders their rows, and writes a file for each partition: in the order of two columns, and as
-they are stored. The tables have 30 files in three partitions, and 200 files of 1,000 rows.
+they are stored. The tables have 30 files in three partitions, 200 files of 1,000 rows, and 50 files with one row group
+of 8 MB each, which are copied. The files of the latter are then held against the same rows written in one go, where
+nothing is copied: row groups, bytes, and the time of a full scan, each as a share. In one go, row groups have the size
+of the copied ones, or the default size of ``hoodie.parquet.block.size``.
 
 With ``--box``, a filter on ranges of two columns, which a hundredth of the rows pass, reads a table of row groups of
 about 50,000 rows in any order, and the same table clustered along a z-curve of both columns.
@@ -20,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,6 +32,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -48,9 +53,13 @@ NO_SERVICES = {
     "hoodie.archive.automatic": "false",
     "hoodie.parquet.small.file.limit": "0",
 }
+ONE_FILE = {"hoodie.bulkinsert.shuffle.parallelism": "1"}
+"""Each commit makes one file in a partition."""
 BOX_OPTIONS = {"hoodie.parquet.block.size": str(6 << 20)}
 BOX = [("begin_lat", ">=", 0.45), ("begin_lat", "<", 0.55), ("begin_lon", ">=", 0.45), ("begin_lon", "<", 0.55)]
 BOX_COLUMNS = ("begin_lat", "begin_lon")
+ROWS_OF_8_MB = 67_000
+NOT_COPIED = {"hoodie.clustering.binary.copy.row.group.min.bytes": str(1 << 40)}
 BATCH_ROWS = 1 << 17
 GOAL = 1.3
 """The most that the peak may be, as a share of the limit."""
@@ -114,14 +123,14 @@ def in_memory(rows: int, runs: int) -> list[Timing]:
 
 def table_of(folder: Path, files: int, rows: int, partitions: bool) -> str:
     """A table of as many files, of trips; each commit makes a file in each partition."""
-    path, count = str(folder / f"table-{files}"), 3 if partitions else 1
+    path, count = str(folder / f"table-{files}-{rows}"), 3 if partitions else 1
     data = trips(rows, partitions=partitions)
     made = hoodie.Table.create(
         path, data.slice(0, rows * count // files), record_key_fields="uuid", partition_fields="partitionpath",
-        ordering_fields="ts", properties=NO_SERVICES,
+        ordering_fields="ts", properties=NO_SERVICES | ONE_FILE,
     )  # fmt: skip
     for low in range(rows * count // files, rows, rows * count // files):
-        made.bulk_insert(data.slice(low, rows * count // files), properties=NO_SERVICES)
+        made.bulk_insert(data.slice(low, rows * count // files), properties=NO_SERVICES | ONE_FILE)
     return path
 
 
@@ -138,30 +147,78 @@ def clustered_by_arrow(path: str, target: str, columns: Sequence[str]) -> None:
         pq.write_table(table, f"{target}/{number}.parquet")
 
 
-def of_tables(rows: int, runs: int) -> list[tuple[Timing, Timing]]:
+def of_tables(folder: Path, rows: int, large: int, runs: int) -> list[tuple[Timing, Timing]]:
     """Each clustering, and what pyarrow takes for the same files; the runs alternate."""
     found = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        tables = {30: table_of(folder, 30, rows, True), 200: table_of(folder, 200, 200_000, False)}
-        cases = [("LINEAR", 30, COLUMNS_OF_TRIPS, "linear"), ("ZORDER", 30, COLUMNS_OF_TRIPS, "zorder")]
-        cases += [("joining 30 files", 30, (), "linear"), ("joining 200 files of 1,000 rows", 200, (), "linear")]
-        for label, files, columns, layout in cases:
-            target = str(folder / "target")
-            timings: dict[str, tuple[list[float], list[float]]] = {"pyarrow": ([], []), label: ([], [])}
-            for run in range(runs + 1):
-                for who, (seconds, cpu) in timings.items():
-                    made = fresh(target) if who == "pyarrow" else copy(tables[files], target)
-                    wall, started = time.perf_counter(), time.process_time()
-                    if who == "pyarrow":
-                        clustered_by_arrow(tables[files], made, columns)
-                    else:
-                        hoodie.Table(made).optimize(columns, layout=layout, properties=NO_SERVICES)
-                    if run:  # the first one loads modules
-                        seconds.append(time.perf_counter() - wall)
-                        cpu.append(time.process_time() - started)
-            arrow, ours = (Timing(who, seconds, cpu=cpu) for who, (seconds, cpu) in timings.items())
-            found.append((arrow, ours))
+    tables = {
+        "30": table_of(folder, 30, rows, True),
+        "200": table_of(folder, 200, 200_000, False),
+        "large": table_of(folder, large, large * ROWS_OF_8_MB, False),
+    }
+    cases: list[tuple[str, str, Sequence[str], str]]
+    cases = [("LINEAR", "30", COLUMNS_OF_TRIPS, "linear"), ("ZORDER", "30", COLUMNS_OF_TRIPS, "zorder")]
+    cases += [("joining 30 files", "30", (), "linear"), ("joining 200 files of 1,000 rows", "200", (), "linear")]
+    cases += [(f"joining {large} files with row groups of 8 MB", "large", (), "linear")]
+    for label, name, columns, layout in cases:
+        target = str(folder / "target")
+        timings: dict[str, tuple[list[float], list[float]]] = {"pyarrow": ([], []), label: ([], [])}
+        for run in range(runs + 1):
+            for who, (seconds, cpu) in timings.items():
+                made = fresh(target) if who == "pyarrow" else copy(tables[name], target)
+                wall, started = time.perf_counter(), time.process_time()
+                if who == "pyarrow":
+                    clustered_by_arrow(tables[name], made, columns)
+                else:
+                    hoodie.Table(made).optimize(columns, layout=layout, properties=NO_SERVICES)
+                if run:  # the first one loads modules
+                    seconds.append(time.perf_counter() - wall)
+                    cpu.append(time.process_time() - started)
+        arrow, ours = (Timing(who, seconds, cpu=cpu) for who, (seconds, cpu) in timings.items())
+        found.append((arrow, ours))
+    return found
+
+
+def files_of(path: str) -> list[str]:
+    """The base files of a table."""
+    return [f"{path}/{file.partition_path}/{file.file_name}" for file in hoodie.Table(path).files()]
+
+
+def scanned(files: Sequence[str]) -> tuple[float, float]:
+    """The seconds of a full scan, and its CPU seconds."""
+    wall, started = time.perf_counter(), time.process_time()
+    for file in files:
+        pq.read_table(file, partitioning=None)
+    return time.perf_counter() - wall, time.process_time() - started
+
+
+def shares(folder: Path, large: int, runs: int) -> list[dict[str, Any]]:
+    """The copied row groups beside the same rows that are written in one go."""
+    source = str(folder / f"table-{large}-{large * ROWS_OF_8_MB}")
+    group = pq.read_metadata(files_of(source)[0]).row_group(0)
+    ways: dict[str, dict[str, str]] = {
+        "copied": {},
+        "in one go, row groups of that size": NOT_COPIED | {"hoodie.parquet.block.size": str(group.total_byte_size)},
+        "in one go": NOT_COPIED,
+    }
+    made = {name: copy(source, str(folder / f"way-{number}")) for number, name in enumerate(ways)}
+    for name, options in ways.items():
+        hoodie.Table(made[name]).optimize(properties=NO_SERVICES | options)
+    scans: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    for _ in range(runs + 1):
+        for name, path in made.items():
+            scans[name].append(scanned(files_of(path)))
+    found = []
+    for name, path in made.items():
+        metadata = [pq.read_metadata(file) for file in files_of(path)]
+        found.append(
+            {
+                "way": name,
+                "row_groups": sum(one.num_row_groups for one in metadata),
+                "bytes": sum(Path(file).stat().st_size for file in files_of(path)),
+                "seconds": statistics.median(wall for wall, _ in scans[name][1:]),
+                "cpu_seconds": statistics.median(cpu for _, cpu in scans[name][1:]),
+            }
+        )
     return found
 
 
@@ -245,6 +302,7 @@ def main() -> None:
     parser.add_argument("--factors", default="0.2,2,10")
     parser.add_argument("--folder", help="where files of rows that do not fit are made")
     parser.add_argument("--json", metavar="FILE", help="write all figures")
+    parser.add_argument("--large", type=int, default=50, help="files with a row group of 8 MB")
     parser.add_argument("--tables", action="store_true", help="cluster tables instead")
     parser.add_argument("--box", action="store_true", help="read ranges of two columns before and after a clustering")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
@@ -257,11 +315,17 @@ def main() -> None:
     machine = describe_machine("pyarrow", "numpy")
     print(machine)
     if arguments.tables:
-        pairs = of_tables(rows, arguments.runs)
-        for arrow, ours in pairs:
-            print(arrow.line(arrow), ours.line(arrow), sep="\n")
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
+            pairs = of_tables(Path(name), rows, arguments.large, arguments.runs)
+            for arrow, ours in pairs:
+                print(arrow.line(arrow), ours.line(arrow), sep="\n", flush=True)
+            ways = shares(Path(name), arguments.large, arguments.runs)
+        for way in ways:
+            parts = (f"{one} {way[one]:,.4g} ({ways[0][one] / way[one]:.2f})" for one in way if one != "way")
+            print(f"{way['way']:<36} {'   '.join(parts)}")
         if arguments.json:
-            shown = {"machine": machine, "timings": [timing.to_json() for pair in pairs for timing in pair]}
+            timings_of_tables = [timing.to_json() for pair in pairs for timing in pair]
+            shown = {"machine": machine, "timings": timings_of_tables, "shares": ways}
             Path(arguments.json).write_text(json.dumps(shown, indent=1) + "\n", encoding="utf-8")
         return
     if arguments.box:

@@ -108,6 +108,12 @@ class HoodieClusteringConfig(PropertyGroup):
         "hoodie.clustering.plan.strategy.target.file.max.bytes", integer(minimum=1), 1024 * 1024 * 1024
     )
     """The size up to which rows are put into one new file, in bytes."""
+    binary_copy_row_group_min_bytes: int = property_field(
+        "hoodie.clustering.binary.copy.row.group.min.bytes", integer(minimum=1), 8 * 1024 * 1024, is_ours=True
+    )
+    """Without sort columns, row groups of base files that have at least this size on storage are copied as they are
+    stored; rows of smaller ones are joined into row groups of hoodie.parquet.block.size. Row groups with another schema
+    or codec than new files have, and slices with log files, are decoded. A large number turns copies off."""
     max_num_groups: int = property_field(
         "hoodie.clustering.plan.strategy.max.num.groups", integer(minimum=1, maximum=2**31 - 1), 30
     )

@@ -154,9 +154,7 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
 
     def _write_until_full(self, stored: pa.RecordBatch, keys: pa.Array) -> int:
         """Append rows with new keys until the file is full, and return their number."""
-        full_bytes = int(FULL_SHARE * self.context.config.storage.parquet_max_file_size)
-        if self.context.placement.names_file_groups:
-            full_bytes = sys.maxsize
+        full_bytes = self._full_bytes
         done = 0
         while done < stored.num_rows:
             fitting = self.writer.rows_that_fit(stored.slice(done), full_bytes)
@@ -165,6 +163,13 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
             self._append_new(stored.slice(done, fitting), keys.slice(done, fitting))
             done += fitting
         return done
+
+    @property
+    def _full_bytes(self) -> int:
+        """The size at which the file takes no more rows."""
+        if self.context.placement.names_file_groups:
+            return sys.maxsize
+        return int(FULL_SHARE * self.context.config.storage.parquet_max_file_size)
 
     def _append_new(self, stored: pa.RecordBatch, keys: pa.Array) -> None:
         """Write rows whose keys are new to the file group."""

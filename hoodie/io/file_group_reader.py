@@ -19,9 +19,7 @@ from hoodie.common.data.column_values import values_of
 from hoodie.common.data.expression_tree import parse_expression
 from hoodie.common.data.grouped_rows import take_rows
 from hoodie.common.model.file_slice import FileSlice
-from hoodie.common.model.record_columns import (
-    RECORD_KEY_META,
-)
+from hoodie.common.model.record_columns import COMMIT_TIME_META, PARTITION_PATH_META, RECORD_KEY_META
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.util.arrow_buffers import numbers_of
 from hoodie.exception import HoodieException
@@ -31,11 +29,14 @@ from hoodie.io.parquet.batches_ahead import batches_ahead
 from hoodie.io.parquet.parquet_fragments import ParquetFragment, scan_fragments
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.parquet.row_taking import MOST_FEW_ROWS
+from hoodie.io.parquet.splicing import CopiedForm, StoredRowGroup
 from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.threads import ThreadPool
 
 READ_BATCH_ROWS = 1 << 16
+_SMALL_FILE_BYTES = 1 << 20
+"""The columns of smaller files are decoded one by one: threads cost more than they save."""
 _FILES_AT_ONCE = 64
 """The number of files whose footers are in memory at a time during a scan."""
 _LOGS_AT_ONCE = 8
@@ -50,6 +51,26 @@ ALWAYS_FEW_ROWS = 1000
 """Up to this number of rows count as few even in a small file."""
 FEW_ROWS_IN = 16
 """Rows are few if at most one row in this number is wanted: they are taken one by one, the rest is not decoded."""
+
+
+@attrs.frozen(eq=False)
+class RowGroupCopy:
+    """A row group of a base file, to be copied as it is stored.
+
+    Attributes:
+        group: The row group.
+        file_bytes: The size of the file.
+        keys: The record keys (string); None if nobody needs them.
+    """
+
+    group: StoredRowGroup
+    file_bytes: int
+    keys: pa.ChunkedArray | None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return 0 if self.keys is None else int(self.keys.nbytes)
 
 
 class HoodieFileGroupReader:
@@ -110,11 +131,51 @@ class HoodieFileGroupReader:
         few = self.few_rows()
         yield from self._decoded(batch_rows) if few is None else few
 
+    def iter_copies(
+        self, form: CopiedForm, with_keys: bool, batch_rows: int = READ_BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch | RowGroupCopy]:
+        """All rows: row groups that a new file can take as they are stored, and batches of the others; on this thread.
+
+        Commit times and partition paths may be dictionaries.
+
+        Memory: one batch, and the record keys of one row group.
+
+        Args:
+            form: The form of the new file, which has the columns of the schema.
+            with_keys: Whether the new file needs the record keys.
+            batch_rows: The most rows of a batch.
+
+        Raises:
+            HoodieException: See `iter_batches`.
+        """
+        if self.has_log_files or not self._context.has_all_rows:
+            yield from self.iter_batches(batch_rows)
+            return
+        dictionaries = [COMMIT_TIME_META, PARTITION_PATH_META]
+        with HoodieParquetReader(self._storage, self._path, dictionaries, size_bytes=self._size_bytes) as reader:
+            copied = reader.row_groups_to_copy(form)
+            for number in range(reader.num_row_groups):
+                if number in copied:
+                    keys = reader.read_record_keys([number]) if with_keys else None
+                    yield RowGroupCopy(copied[number], self._size_bytes, keys)
+                else:
+                    yield from reader.iter_batches(
+                        self._context.read_columns,
+                        self._schema,
+                        row_groups=[number],
+                        batch_rows=batch_rows,
+                        on_all_cores=not self._is_small,
+                    )
+
     def _decoded(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The rows, scanned on this thread; see `iter_batches`."""
         with HoodieParquetReader(self._storage, self._path, size_bytes=self._size_bytes) as reader:
             batches = reader.iter_batches(
-                self._context.read_columns, self._schema, row_groups=self._row_groups, batch_rows=batch_rows
+                self._context.read_columns,
+                self._schema,
+                row_groups=self._row_groups,
+                batch_rows=batch_rows,
+                on_all_cores=not self._is_small,
             )
             yield from self._context.wanted(batches)
 
@@ -206,6 +267,11 @@ class HoodieFileGroupReader:
         """
         context = attrs.evolve(self._context, columns=columns)
         return HoodieFileGroupReader(context, self._file_slice, self._row_groups, self._rows)
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether the base file is known to be small."""
+        return 0 < self._size_bytes <= _SMALL_FILE_BYTES
 
     @property
     def has_log_files(self) -> bool:

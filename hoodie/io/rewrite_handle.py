@@ -1,6 +1,6 @@
-"""A handle that joins small files of the commit that is being made.
+"""A handle that writes rows of other files: of small files of the commit that is being made, and of clusterings.
 
-Hudi has no such handle: small buckets give small files there.
+Hudi: org.apache.hudi.io.HoodieBinaryCopyHandle. Differs: copies only the row groups that pay, and joins the other rows.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from hoodie.common.model.write_operation_type import IOType
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.io.base_file_handle import HoodieBaseFileHandle
+from hoodie.io.file_group_reader import RowGroupCopy
+from hoodie.io.parquet.parquet_reader import bytes_of_base_file
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import constant_column
 
 
 class HoodieRewriteHandle(HoodieBaseFileHandle):
-    """Write rows of other files of this commit to one file; only the file name changes in the rows.
+    """Write rows of other files to one file; only the file name changes in the rows.
 
     Memory: one row group.
 
@@ -46,7 +48,7 @@ class HoodieRewriteHandle(HoodieBaseFileHandle):
         """Append rows of another file until this one has reached ``hoodie.parquet.max.file.size``.
 
         Args:
-            rows: All columns of base files, including the meta columns.
+            rows: All columns of base files, including the meta columns; the file name may be missing.
             are_new: Whether the rows are new to the file group.
 
         Returns:
@@ -61,6 +63,26 @@ class HoodieRewriteHandle(HoodieBaseFileHandle):
         if are_new:
             self._inserts += written
         return rows.slice(written)
+
+    def copy(self, stored: RowGroupCopy) -> bool:
+        """Append a row group of another file as it is stored, with the name of this file.
+
+        Args:
+            stored: The row group.
+
+        Returns:
+            False if it does not fit; an empty file takes any.
+
+        Raises:
+            HoodieMissingFileException: The other file does not exist any more.
+            HoodieCorruptedDataException: The other file is cut short or damaged.
+        """
+        if not self.writer.row_group_fits(stored.group, self._full_bytes):
+            return False
+        with bytes_of_base_file(self.context.storage, stored.group.path, stored.file_bytes) as source:
+            self.writer.copy_row_group(stored.group, source, stored.keys, {FILE_NAME_META: self.file_name})
+        self._inserts += stored.group.rows
+        return True
 
     def close(self) -> WriteStatus:
         """Finish the file; see `HoodieWriteHandle.close`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 import hoodie
@@ -125,4 +126,30 @@ def test_hudi_looks_at_partitions_that_a_plan_of_hoodie_left_out(tmp_path: Path,
     rest = {part.partition_path for part in latest_slices(table.base_path)} - {done}
     assert rest <= found
     by_hudi(table, "execute")
+    table.check()
+
+
+@pytest.mark.table_versions(6, 9)
+def test_row_groups_of_both_are_copied(tmp_path: Path, hudi: HudiProcess) -> None:
+    options = {"hoodie.parquet.small.file.limit": "0", "hoodie.parquet.compression.codec": "snappy"}
+    table = TableWithMetadata(tmp_path / "t", hudi, **options, **INDEXES)
+    if hudi.version == "0.15.0":
+        table.options.pop("hoodie.metadata.global.record.level.index.enable")
+    table.by_hoodie(*range(6), operation="insert")
+    table.by_hudi(*range(6, 12), operation="insert")
+    table.by_hudi(*range(12, 18), operation="bulk_insert")
+    writers = {pq.read_metadata(part.sole_base_file.path).created_by[:10] for part in latest_slices(table.base_path)}
+    assert writers == {"parquet-cp", "parquet-mr"}
+    with table.client(clustering_binary_copy_row_group_min_bytes="1") as client:
+        assert client.cluster() is not None
+    made = latest_slices(table.base_path)
+    assert [pq.read_metadata(part.sole_base_file.path).num_row_groups for part in made] == [3, 3, 3]
+    table.check()
+    table.by_hudi(1, 7, 13, 20)
+    table.by_hoodie(2, 8, 14, operation="delete")
+    table.by_hudi(3, 9, 15, operation="delete")
+    table.check()
+    by_hudi(table, "schedule")
+    by_hudi(table, "execute")
+    assert pending(table.base_path) == []
     table.check()

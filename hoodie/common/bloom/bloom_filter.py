@@ -51,6 +51,8 @@ _VERSION = -1
 _LARGEST_BIT_COUNT = 2**31 - 1
 _MOST_HASHES = 10_000
 _WHOLE_BLOCK_PASSES = 2
+_FREE_BITS = 0.0001
+"""With at most this share of free bits, a vector of 30 positions a key finds 99.7% of all keys: hashing is given up."""
 _FEW_BITS = 1 / 64
 """If keys have at most this share of the bits, the others are left alone: small files have large filters, too."""
 _DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -307,6 +309,8 @@ class DynamicBloomFilter(BloomFilter):
         row_count = len(self._rows)
         for distance in range(min(row_count, len(keys))):
             row = self._rows[(self._next_turn + distance) % row_count]
+            if row.is_useless():
+                continue
             row.add(keys.take(pa.array(np.arange(distance, len(keys), row_count))) if row_count > 1 else keys)
         self._next_turn += len(keys)
         self._last_row_keys += len(keys)
@@ -465,8 +469,22 @@ class _BitVector:
             self._packed = np.packbits(self._unpacked(), bitorder="little")
         return self.header(), self._packed.data
 
+    def is_useless(self) -> bool:
+        """Whether nearly all keys are found: it has many more of them than it is made for. All bits are set then."""
+        if self._flags is None:
+            return False
+        free = self._bit_count - int(np.count_nonzero(self._flags))
+        if free > _FREE_BITS * self._bit_count:
+            return False
+        if free:
+            self._packed = None
+            self._flags[:] = 1
+        return True
+
     def add(self, keys: pa.Array) -> None:
         """Set the bits of keys."""
+        if self.is_useless():
+            return
         if self._are_few(keys):
             self._add_few(keys)
             return

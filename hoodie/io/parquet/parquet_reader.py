@@ -36,7 +36,7 @@ from hoodie.io.parquet.key_search import FoundRows, KeySearch, find_keys, is_sea
 from hoodie.io.parquet.parquet_footer import Footer, KeyRange, parse_footer
 from hoodie.io.parquet.repeated_texts import RepeatedTexts
 from hoodie.io.parquet.row_taking import RowTaker, is_only_dictionary
-from hoodie.io.parquet.splicing import StoredColumns
+from hoodie.io.parquet.splicing import CopiedForm, ReadAt, StoredColumns, StoredRowGroup, row_groups_to_copy
 from hoodie.io.parquet.stored_ranges import StoredRanges
 from hoodie.storage.listed_files import open_listed_file
 from hoodie.storage.storage import HoodieStorage
@@ -116,23 +116,28 @@ class HoodieParquetReader:
         if self._storage is None:
             self._stream = pa.BufferReader(self._content or b"")
         else:
-            try:
-                self._stream = open_listed_file(self._storage, self._path, self._told_bytes or None)
-            except FileNotFoundError as error:
-                raise missing_base_file(self._storage, self._path) from error
+            self._stream = _open_stream(self._storage, self._path, self._told_bytes)
         try:
             with translated_errors(self._path):
                 if self._stream.size() == 0:
                     raise _corrupted(self._path, "it is empty")
                 check_size(self._path, self._stream, self._told_bytes)
-                self._file = pq.ParquetFile(
-                    self._stream, buffer_size=_BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us",
-                    read_dictionary=self._dictionaries, page_checksum_verification=True,
-                )  # fmt: skip
+                try:
+                    self._file = self._opened_file(self._dictionaries)
+                except KeyError:  # the file lacks such a column
+                    file = self._opened_file([])
+                    self._dictionaries = [name for name in self._dictionaries if name in file.schema_arrow.names]
+                    self._file = self._opened_file(self._dictionaries)
         except BaseException:
             self.close()
             raise
         return self
+
+    def _opened_file(self, dictionaries: Sequence[str]) -> pq.ParquetFile:
+        return pq.ParquetFile(
+            self._stream, buffer_size=_BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us",
+            read_dictionary=dictionaries, page_checksum_verification=True,
+        )  # fmt: skip
 
     def close(self) -> None:
         """Close the file; does nothing if it is closed."""
@@ -196,6 +201,31 @@ class HoodieParquetReader:
             raise HoodieException(f"{self._path} is not open")
         with translated_errors(self._path):
             return StoredColumns(self._stream, self._path)
+
+    def row_groups_to_copy(self, form: CopiedForm) -> dict[int, StoredRowGroup]:
+        """The row groups that another file can take as they are stored, by their numbers.
+
+        Args:
+            form: The form of the other file.
+        """
+        if self._stream is None:
+            raise HoodieException(f"{self._path} is not open")
+        # Taking a footer apart takes longer than asking pyarrow whether a row group is large enough.
+        if self._stream.size() < form.min_bytes or not any(size >= form.min_bytes for size in self._row_group_sizes()):
+            return {}
+        try:
+            with translated_errors(self._path):
+                return row_groups_to_copy(self._stream, self._path, form)
+        except HoodieCorruptedDataException:
+            # pyarrow has read this footer. Whoever decodes the rows says what is damaged.
+            return {}
+
+    def _row_group_sizes(self) -> Iterator[int]:
+        """The stored bytes of each row group."""
+        metadata = self._opened.metadata
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            yield sum(int(group.column(column).total_compressed_size) for column in range(group.num_columns))
 
     @property
     def entries(self) -> Mapping[bytes, bytes]:
@@ -588,6 +618,42 @@ class HoodieParquetReader:
                 batch = texts.in_batch(batch)
         kept = self._dictionaries if dictionaries is None else dictionaries
         return adapt_batch(batch, wanted, self._path, kept)
+
+
+@contextmanager
+def bytes_of_base_file(storage: HoodieStorage, path: str, size_bytes: int) -> Iterator[ReadAt]:
+    """A function that reads bytes of a base file at offsets; a context.
+
+    Args:
+        storage: The storage of the file.
+        path: Its full path.
+        size_bytes: See `HoodieParquetReader`.
+
+    Raises:
+        HoodieMissingFileException: There is no such file.
+        HoodieCorruptedDataException: It has another size.
+        HoodieIOException: Storage failed, also while reading.
+    """
+    stream = _open_stream(storage, path, size_bytes)
+
+    def read_at(count: int, offset: int) -> bytes:
+        with translated_errors(path):
+            found: bytes = stream.read_at(count, offset)
+            return found
+
+    try:
+        check_size(path, stream, size_bytes)
+        yield read_at
+    finally:
+        with suppress(OSError):
+            stream.close()
+
+
+def _open_stream(storage: HoodieStorage, path: str, size_bytes: int) -> pa.NativeFile:
+    try:
+        return open_listed_file(storage, path, size_bytes or None)
+    except FileNotFoundError as error:
+        raise missing_base_file(storage, path) from error
 
 
 def _corrupted(path: str, problem: object) -> HoodieCorruptedDataException:

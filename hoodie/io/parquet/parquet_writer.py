@@ -25,7 +25,7 @@ from hoodie.io.parquet.column_adaptation import with_encoding
 from hoodie.io.parquet.footer_tail import write_with_value
 from hoodie.io.parquet.parquet_footer import KeyRange, footer_entries
 from hoodie.io.parquet.size_estimate import REPEATED_COLUMNS, SizeEstimate, Trial, is_text, leaves
-from hoodie.io.parquet.splicing import SplicingWriter, StoredChunks
+from hoodie.io.parquet.splicing import CopiedForm, ReadAt, SplicingWriter, StoredChunks, StoredRowGroup
 from hoodie.storage.storage import abort_stream
 from hoodie.storage.written_file import named_write_errors
 
@@ -118,6 +118,7 @@ class HoodieParquetWriter:
         self._buffer: list[pa.RecordBatch] = []
         self._buffered_rows = 0
         self._buffered_bytes = 0
+        self._buffered_keys = 0
         self._sizes = SizeEstimate(self._schema, settings, self._encode_sample)
         self._repeating: list[str] | None = None
         self._rows_written = 0
@@ -253,6 +254,7 @@ class HoodieParquetWriter:
             self._footer_keys.add(batch.column(RECORD_KEY_META), keys)
         if self._kept_keys is not None and self._buffered_rows >= self._kept.rows:
             self._kept_keys.append(batch.column(RECORD_KEY_META))
+            self._buffered_keys += 1
         self._buffer.append(batch)
         self._sizes.hold(batch)
         self._buffered_rows += batch.num_rows
@@ -261,6 +263,49 @@ class HoodieParquetWriter:
         is_full = self._buffered_bytes >= self._settings.parquet_block_size or self._buffered_rows >= _ROW_GROUP_ROWS
         if is_full and self._buffered_rows >= self._kept.rows:
             self._write_row_group()
+
+    def row_group_fits(self, group: StoredRowGroup, limit_bytes: int) -> bool:
+        """Whether `copy_row_group` does not make the finished file exceed a size; a file without rows takes any.
+
+        Args:
+            group: The row group.
+            limit_bytes: See `rows_that_fit`.
+        """
+        if not self._rows_written:
+            return True
+        size = self._stored_bytes + group.stored_bytes + self._footer_bytes(more_keys=group.rows)
+        return size + self._sizes.most_bytes() <= limit_bytes or size + self._sizes.held_bytes() <= limit_bytes
+
+    def copy_row_group(
+        self, group: StoredRowGroup, source: ReadAt, keys: pa.ChunkedArray | None, constants: Mapping[str, str]
+    ) -> None:
+        """Append a row group as another file stores it. Rows that are held come behind it.
+
+        Args:
+            group: The row group, of the `copied_form` of this file.
+            source: The bytes of the other file.
+            keys: The record keys of its rows; None if the file has no bloom filter and nobody keeps keys.
+            constants: Columns of strings that have one new value in each row.
+
+        Raises:
+            HoodieCorruptedDataException: The other file is cut short or damaged; this file can only be aborted.
+            HoodieKeyException: A key is null or empty.
+            HoodieIOException: A file failed; this one can only be aborted.
+            HoodieException: Columns are kept apart, see `keep_apart`; or keys are missing.
+        """
+        self._check_open()
+        needs_keys = self._footer_keys is not None or self._kept_keys is not None
+        if self._apart or (needs_keys and (keys is None or len(keys) != group.rows)):
+            raise HoodieException(f"writing {self._path}: row groups of {group.path} cannot be copied")
+        for part in keys.chunks if keys is not None else ():
+            if self._footer_keys is not None:
+                self._footer_keys.add(part, None)
+            if self._kept_keys is not None:
+                self._kept_keys.insert(len(self._kept_keys) - self._buffered_keys, part)
+        with named_write_errors(self._path):
+            self._opened_file().copy_row_group(group, source, constants)
+        self._sizes.row_group_is_copied(group.statistics_bytes)
+        self._rows_written += group.rows
 
     def close(self) -> int:
         """Finish the file and close the stream. A second call returns the same length.
@@ -341,7 +386,7 @@ class HoodieParquetWriter:
         if not self._buffer:
             return
         with named_write_errors(self._path):
-            file = self._opened_file()
+            file = self._started_file()
             before = self._stream.tell() + self._kept.stored_bytes
             file.write_row_group(self._buffer, self._kept)
             written = self._stream.tell() - before
@@ -350,22 +395,27 @@ class HoodieParquetWriter:
         self._buffer = []
         self._buffered_rows = 0
         self._buffered_bytes = 0
+        self._buffered_keys = 0
         self._kept = StoredChunks()
 
     def _opened_file(self) -> SplicingWriter:
-        """The file; the first call starts it with the encoding that suits the buffered rows."""
+        """The file."""
         if self._file is None:
+            self._file = SplicingWriter(self._sink, self._schema, self._options, path=self._path)
+        return self._file
+
+    def _started_file(self) -> SplicingWriter:
+        """The file; the first call starts its rows with the encoding that suits the buffered ones."""
+        file = self._opened_file()
+        if not file.is_started:
             self._choose_dictionary_columns(self._buffer)
             like_key = [
                 field.name
                 for field in (self._schema if self._bloom_filter is not None else ())
                 if field.type == pa.string() and field.name not in {*META_COLUMNS, *(self._repeating or ())}
             ]
-            self._file = SplicingWriter(
-                self._sink, self._schema, self._options, self._buffer,
-                copied=self._apart, key=RECORD_KEY_META, like_key=like_key, path=self._path,
-            )  # fmt: skip
-        return self._file
+            file.start(self._options, self._buffer, copied=self._apart, key=RECORD_KEY_META, like_key=like_key)
+        return file
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -506,6 +556,18 @@ def writer_options(config: HoodieStorageConfig, dictionary_columns: Sequence[str
         "write_statistics": True,
         "write_page_checksum": True,
     }
+
+
+def copied_form(schema: pa.Schema, config: HoodieStorageConfig, min_bytes: int) -> CopiedForm:
+    """The form of row groups that `HoodieParquetWriter.copy_row_group` takes.
+
+    Args:
+        schema: Columns of the file.
+        config: The encoding.
+        min_bytes: The least stored bytes of a row group.
+    """
+    plain = pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
+    return CopiedForm.of(plain, writer_options(config, ()), str(config.parquet_compression_codec), min_bytes)
 
 
 def file_without_rows(column: str, entries: Mapping[str, str]) -> bytes:

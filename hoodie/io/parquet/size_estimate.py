@@ -104,6 +104,15 @@ class SizeEstimate:
         self._trials = []
         self._held_plain_bytes = 0.0
 
+    def row_group_is_copied(self, statistics_bytes: int) -> None:
+        """Count a row group whose rows were not held.
+
+        Args:
+            statistics_bytes: Bytes of its smallest and largest values.
+        """
+        self._row_groups += 1
+        self._statistics_bytes += statistics_bytes
+
     def footer_bytes(self, coming: Trial | None = None) -> int:
         """The estimated size of column chunks and schema in the footer.
 
@@ -114,13 +123,13 @@ class SizeEstimate:
         held = [trial.statistics_bytes for trial in (*self._trials, coming) if trial is not None]
         return _FOOTER_BYTES + chunks * _FOOTER_BYTES_PER_CHUNK + self._statistics_bytes + max(held, default=0)
 
-    def most_bytes(self, batch: pa.RecordBatch) -> float:
+    def most_bytes(self, batch: pa.RecordBatch | None = None) -> float:
         """An upper limit of the row group's size with more rows.
 
         Args:
-            batch: The rows to append.
+            batch: The rows to append, if any.
         """
-        plain = self._held_plain_bytes + self._plain_bytes(batch)
+        plain = self._held_plain_bytes + (self._plain_bytes(batch) if batch is not None else 0)
         # A row group stores a smallest and a largest value for each page, and once more in the footer.
         pages = plain / self._settings.parquet_page_size + self._leaf_count
         texts = self._text_leaf_count and self._text_leaf_count + 1 + plain / self._settings.parquet_page_size

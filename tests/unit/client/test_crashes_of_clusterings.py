@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from tests.unit.client.test_crashes import shape_of
 pytestmark = pytest.mark.usefixtures("faulty_storage")
 
 SORTED = {"hoodie.clustering.plan.strategy.sort.columns": "ts"}
+COPIED = {"hoodie.clustering.binary.copy.row.group.min.bytes": "1"}
 
 
 @attrs.frozen
@@ -32,17 +33,20 @@ class Step:
         name: Its name.
         prepare: Does what comes before, on a table with several files; returns what `run` is given.
         run: The step.
+        options: Options of the client.
     """
 
     name: str
     prepare: Callable[[HoodieLocalWriteClient], str | None]
     run: Callable[[HoodieLocalWriteClient, str | None], Any]
+    options: Mapping[str, str] = attrs.field(factory=lambda: SORTED)
 
 
 STEPS = [
     Step("schedule", lambda client: None, lambda client, given: client.schedule_clustering()),
     Step("schedule and run", lambda client: None, lambda client, given: client.cluster()),
     Step("run", lambda client: client.schedule_clustering(), lambda client, given: client.cluster(given)),
+    Step("copy", lambda client: client.schedule_clustering(), lambda client, given: client.cluster(given), COPIED),
 ]
 CASES = [
     (step, version, table_type)
@@ -54,7 +58,7 @@ CASES = [
 
 def new_client(base_path: Path, **properties: Any) -> HoodieLocalWriteClient:
     indexed = INDEXED if has_metadata_table(base_path) else {}
-    return local_client(base_path, {**MANY_FILES, **SMALL_FILTERS, **SORTED, **indexed, **properties}, parallelism=1)
+    return local_client(base_path, {**MANY_FILES, **SMALL_FILTERS, **indexed, **(properties or SORTED)}, parallelism=1)
 
 
 def has_metadata_table(base_path: Path) -> bool:
@@ -80,7 +84,7 @@ def test_a_clustering_that_fails_at_any_call_is_finished_by_the_next(
 ) -> None:
     base_path = Path(init_table(tmp_path / "t", table_type=table_type))
     fill(base_path)
-    with new_client(base_path) as client:
+    with new_client(base_path, **step.options) as client:
         given = step.prepare(client)
     before = rows_with_meta(base_path)
     base_path.rename(tmp_path / "template")
@@ -90,7 +94,7 @@ def test_a_clustering_that_fails_at_any_call_is_finished_by_the_next(
         shutil.copytree(tmp_path / "template", base_path)
         # Whatever was read before, the calls are the same ones.
         committed_log_files._READ_BEFORE.clear()
-        with new_client(base_path) as client:
+        with new_client(base_path, **step.options) as client:
             run_with_faults(faults, lambda: step.run(client, given))
 
     healthy = Faults()
@@ -107,7 +111,7 @@ def test_a_clustering_that_fails_at_any_call_is_finished_by_the_next(
         seen.add(state)
         try:
             assert rows_with_meta(base_path) == before
-            with new_client(base_path) as client:
+            with new_client(base_path, **step.options) as client:
                 if clusterings(base_path) == []:
                     assert client.cluster() is not None
                 assert pending(base_path) == []

@@ -4,13 +4,26 @@ The rest of hoodie uses these names::
 
     StoredColumns   the columns of an old file: which may be copied, and the bytes of a row group's
     StoredChunks    those bytes
-    SplicingWriter  a new file, some of whose columns are copies
-    splicing_pays   whether a file is large and narrow enough for that
+    SplicingWriter  a new file, some of whose columns or row groups are copies
+    splicing_pays   whether a file is large and narrow enough for copies of columns
+    CopiedForm      what a row group must be like to be copied as a whole
+    StoredRowGroup  a row group of an old file that is like that
 
-Inside, `compact_protocol` codes Thrift's numbers, and `column_chunks` describes columns as in a footer.
+Inside, `compact_protocol` codes Thrift's numbers, `column_chunks` describes columns as in a footer, and `row_groups`
+says which row groups are copied, and copies their pages.
 """
 
 from hoodie.io.parquet.splicing.column_chunks import StoredChunks, StoredColumns
+from hoodie.io.parquet.splicing.row_groups import CopiedForm, ReadAt, StoredRowGroup, row_groups_to_copy
 from hoodie.io.parquet.splicing.splicing_writer import SplicingWriter, splicing_pays
 
-__all__ = ["SplicingWriter", "StoredChunks", "StoredColumns", "splicing_pays"]
+__all__ = [
+    "CopiedForm",
+    "ReadAt",
+    "SplicingWriter",
+    "StoredChunks",
+    "StoredColumns",
+    "StoredRowGroup",
+    "row_groups_to_copy",
+    "splicing_pays",
+]

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
 from hoodie.io.parquet.splicing.compact_protocol import (
     BINARY,
+    I16,
     I32,
     I64,
     LIST,
@@ -32,19 +33,22 @@ from hoodie.io.parquet.splicing.compact_protocol import (
     write_struct,
 )
 
-_MAGIC = b"PAR1"
-_CODECS = {"none": 0, "snappy": 1, "gzip": 2, "zstd": 6}
+MAGIC = b"PAR1"
+CODECS = {"none": 0, "snappy": 1, "gzip": 2, "zstd": 6}
 _PLAIN, _PLAIN_DICTIONARY, _RLE, _BIT_PACKED, _RLE_DICTIONARY = 0, 2, 3, 4, 8
-_BYTE_ARRAY, _REQUIRED, _OPTIONAL, _UTF8 = 6, 0, 1, 0
+_BYTE_ARRAY, _REQUIRED, _OPTIONAL, _REPEATED, _UTF8 = 6, 0, 1, 2, 0
 _KNOWN_ENCODINGS = frozenset({_PLAIN, _PLAIN_DICTIONARY, _RLE, _BIT_PACKED, _RLE_DICTIONARY})
 _PAGES_ALWAYS = 64
 """Up to this number of pages, a kept chunk may have small pages."""
 _ROWS_OF_PAGE = 1000
 """A chunk with more pages is kept only if they have this many rows on average: each upsert adds a page of any size."""
+_BYTES_OF_PAGE = 1 << 16
+"""Or this many bytes before compression, as pages of long values have."""
 
 # Numbers of the fields in Parquet's footer.
 _FILE_SCHEMA, _FILE_ROWS, _FILE_ROW_GROUPS, _FILE_ENTRIES = 2, 3, 4, 5
-_GROUP_COLUMNS, _GROUP_BYTES, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_STORED_BYTES = 1, 2, 3, 5, 6
+_GROUP_COLUMNS, _GROUP_BYTES, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_STORED_BYTES, _GROUP_ORDINAL = 1, 2, 3, 5, 6, 7
+_MOST_ORDINALS = 1 << 15
 _CHUNK_FILE, _CHUNK_METADATA = 1, 3
 _CHUNK_ENCRYPTION = (8, 9)
 _ELEMENT_TYPE, _ELEMENT_LENGTH, _ELEMENT_REPETITION, _ELEMENT_NAME, _ELEMENT_CHILDREN, _ELEMENT_CONVERTED = range(1, 7)
@@ -81,6 +85,16 @@ class ColumnChunk:
     def plain_bytes(self) -> int:
         """Bytes of the pages before compression."""
         return int(self.metadata[_PLAIN_BYTES].value)
+
+    @property
+    def values_offset(self) -> int:
+        """The offset of the first page that is no dictionary."""
+        return int(self.metadata[_DATA_OFFSET].value)
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether the footer has statistics of the column."""
+        return _STATISTICS in self.metadata
 
     def may_equal(self, other: ColumnChunk) -> bool:
         """Whether the footer describes both in the same way, except for the name."""
@@ -126,6 +140,14 @@ class ColumnChunk:
         start = int(stream.tell())
         for part in self.pages:
             stream.write(part)
+        return self.placed(start)
+
+    def placed(self, start: int) -> Struct:
+        """Parquet's ``ColumnChunk`` for the footer of a file that has the pages.
+
+        Args:
+            start: The offset of the first page.
+        """
         metadata = dict(self.metadata)
         for number in (_DATA_OFFSET, _DICTIONARY_OFFSET):
             if number in metadata:
@@ -135,11 +157,11 @@ class ColumnChunk:
     def suits(self, compression: str) -> bool:
         """Whether the chunk may be kept in a file of this codec, and further pages may follow."""
         pages = self.metadata.get(_PAGES)
-        if pages is None or self.metadata[_CODEC].value != _CODECS.get(compression):
+        if pages is None or self.metadata[_CODEC].value != CODECS.get(compression):
             return False
         count = sum(entry[3].value for entry in pages.value.items)
         return set(self.metadata[_ENCODINGS].value.items) <= _KNOWN_ENCODINGS and (
-            count <= _PAGES_ALWAYS or self.rows >= _ROWS_OF_PAGE * count
+            count <= _PAGES_ALWAYS or self.rows >= _ROWS_OF_PAGE * count or self.plain_bytes >= _BYTES_OF_PAGE * count
         )
 
 
@@ -180,7 +202,7 @@ class StoredColumns:
     def __init__(self, stream: pa.NativeFile, path: str) -> None:
         self._stream = stream
         self._path = path
-        self._footer = _read_footer(stream, path)
+        self._footer = read_footer(stream, path)
         self._strings: dict[bool, frozenset[str]] = {}
         self._columns: dict[int, dict[tuple[str, ...], Struct]] = {}
 
@@ -258,13 +280,13 @@ class StoredColumns:
         group = self._footer[_FILE_ROW_GROUPS].value.items[row_group]
         if row_group not in self._columns:
             chunks = [chunk for chunk in group[_GROUP_COLUMNS].value.items if _CHUNK_METADATA in chunk]
-            self._columns[row_group] = {_path_of(chunk): chunk for chunk in reversed(chunks)}
+            self._columns[row_group] = {path_of(chunk): chunk for chunk in reversed(chunks)}
         chunk = self._columns[row_group].get((name,))
         if chunk is None or _CHUNK_FILE in chunk or any(number in chunk for number in _CHUNK_ENCRYPTION):
             return None
         if chunk[_CHUNK_METADATA].value[_VALUES].value != group[_GROUP_ROWS].value:
             return None
-        return _relative(chunk[_CHUNK_METADATA].value)
+        return relative_chunk(chunk[_CHUNK_METADATA].value)
 
 
 def encoded_column(column: pa.ChunkedArray, field: pa.Field, **options: Any) -> ColumnChunk:
@@ -277,56 +299,99 @@ def encoded_column(column: pa.ChunkedArray, field: pa.Field, **options: Any) -> 
     """
     if not len(column):
         return ColumnChunk({_VALUES: Field(I64, 0)}, ())
-    stream = pa.BufferOutputStream()
     schema = pa.schema([field])
-    with pq.ParquetWriter(stream, schema, **options) as file:
-        file.write_table(pa.Table.from_arrays([column], schema=schema), row_group_size=len(column))
+    return encoded_columns(pa.Table.from_arrays([column], schema=schema), options)[(field.name,)]
+
+
+def encoded_columns(rows: pa.Table, options: Mapping[str, Any]) -> dict[tuple[str, ...], ColumnChunk]:
+    """Encode rows as a row group in memory; the path of each leaf column -> its chunk.
+
+    Args:
+        rows: The rows, at least one.
+        options: Options of `pyarrow.parquet.ParquetWriter`.
+    """
+    stream = pa.BufferOutputStream()
+    with pq.ParquetWriter(stream, rows.schema, **options) as file:
+        file.write_table(rows, row_group_size=rows.num_rows)
     data = stream.getvalue()
     (group,) = _footer_of(data)[_FILE_ROW_GROUPS].value.items
-    start, chunk = _relative(group[_GROUP_COLUMNS].value.items[0][_CHUNK_METADATA].value)
-    return attrs.evolve(chunk, pages=(data.slice(start, chunk.stored_bytes),))
+    found = {}
+    for described in group[_GROUP_COLUMNS].value.items:
+        start, chunk = relative_chunk(described[_CHUNK_METADATA].value)
+        found[path_of(described)] = attrs.evolve(chunk, pages=(data.slice(start, chunk.stored_bytes),))
+    return found
+
+
+@attrs.frozen(eq=False)
+class WrittenRowGroup:
+    """The description of a row group whose chunks are in the file.
+
+    Attributes:
+        rows: Its rows.
+        chunks: The path of each leaf column -> Parquet's ``ColumnChunk``.
+        more: Fields of Parquet's ``RowGroup`` that stay as they are.
+    """
+
+    rows: int
+    chunks: Mapping[tuple[str, ...], Struct]
+    more: Struct = attrs.field(factory=dict)
+
+    def described(self, paths: Iterable[tuple[str, ...]], number: int) -> Struct:
+        """Parquet's ``RowGroup``.
+
+        Args:
+            paths: The paths of all leaf columns, in the order of the schema.
+            number: The number of the row group in its file.
+        """
+        ordered = [self.chunks[path] for path in paths]
+        metadata = [chunk[_CHUNK_METADATA].value for chunk in ordered]
+        found = self.more | {
+            _GROUP_COLUMNS: Field(LIST, ListValue(STRUCT, ordered)),
+            _GROUP_BYTES: Field(I64, sum(entry[_PLAIN_BYTES].value for entry in metadata)),
+            _GROUP_ROWS: Field(I64, self.rows),
+            _GROUP_OFFSET: Field(I64, min(_start(entry) for entry in metadata)),
+            _GROUP_STORED_BYTES: Field(I64, sum(entry[_STORED_BYTES].value for entry in metadata)),
+        }
+        if number < _MOST_ORDINALS:
+            found[_GROUP_ORDINAL] = Field(I16, number)
+        return found
+
+
+def row_groups_of(metadata: pq.FileMetaData) -> list[WrittenRowGroup]:
+    """The row groups that pyarrow wrote.
+
+    Args:
+        metadata: Metadata of its file.
+    """
+    return [
+        WrittenRowGroup(
+            int(group[_GROUP_ROWS].value), {path_of(chunk): chunk for chunk in group[_GROUP_COLUMNS].value.items}
+        )
+        for group in struct_of(metadata)[_FILE_ROW_GROUPS].value.items
+    ]
 
 
 def write_footer(
-    stream: pa.NativeFile,
-    whole: pq.FileMetaData,
-    part: pq.FileMetaData,
-    more: Sequence[Mapping[str, Struct]],
-    entries: Mapping[str, str],
+    stream: pa.NativeFile, whole: pq.FileMetaData, groups: Iterable[WrittenRowGroup], entries: Mapping[str, str]
 ) -> None:
     """Finish a file whose chunks are already in its stream.
 
     Args:
         stream: The stream with the chunks.
         whole: Metadata of a file without rows that has the schema of this one.
-        part: Metadata of the columns that pyarrow wrote to the stream.
-        more: For each row group, its further columns: name -> the result of `ColumnChunk.write`.
+        groups: Its row groups.
         entries: Key/value pairs.
     """
-    footer, written = struct_of(whole), struct_of(part)
-    paths = list(_leaf_paths(footer[_FILE_SCHEMA].value.items))
-    groups = []
-    for group, others in zip(written[_FILE_ROW_GROUPS].value.items, more, strict=True):
-        chunks = {_path_of(chunk): chunk for chunk in group[_GROUP_COLUMNS].value.items}
-        chunks |= {(name,): chunk for name, chunk in others.items()}
-        ordered = [chunks[path] for path in paths]
-        metadata = [chunk[_CHUNK_METADATA].value for chunk in ordered]
-        groups.append(
-            group
-            | {
-                _GROUP_COLUMNS: Field(LIST, ListValue(STRUCT, ordered)),
-                _GROUP_BYTES: Field(I64, sum(entry[_PLAIN_BYTES].value for entry in metadata)),
-                _GROUP_OFFSET: Field(I64, min(_start(entry) for entry in metadata)),
-                _GROUP_STORED_BYTES: Field(I64, sum(entry[_STORED_BYTES].value for entry in metadata)),
-            }
-        )
-    footer[_FILE_ROWS] = Field(I64, sum(group[_GROUP_ROWS].value for group in groups))
-    footer[_FILE_ROW_GROUPS] = Field(LIST, ListValue(STRUCT, groups))
+    footer = struct_of(whole)
+    paths = [leaf.path for leaf in leaves_of(footer[_FILE_SCHEMA].value.items)]
+    described = [group.described(paths, number) for number, group in enumerate(groups)]
+    footer[_FILE_ROWS] = Field(I64, sum(group[_GROUP_ROWS].value for group in described))
+    footer[_FILE_ROW_GROUPS] = Field(LIST, ListValue(STRUCT, described))
     pairs = [{1: Field(BINARY, key.encode()), 2: Field(BINARY, value.encode())} for key, value in entries.items()]
     footer[_FILE_ENTRIES] = Field(LIST, ListValue(STRUCT, pairs))
     data = write_struct(footer)
     stream.write(data)
-    stream.write(len(data).to_bytes(4, "little") + _MAGIC)
+    stream.write(len(data).to_bytes(4, "little") + MAGIC)
 
 
 def struct_of(metadata: pq.FileMetaData) -> Struct:
@@ -337,10 +402,10 @@ def struct_of(metadata: pq.FileMetaData) -> Struct:
 
 
 def _footer_of(data: pa.Buffer) -> Struct:
-    return _read_footer(pa.BufferReader(data), "an encoded column")
+    return read_footer(pa.BufferReader(data), "an encoded column")
 
 
-def _read_footer(stream: pa.NativeFile, path: str) -> Struct:
+def read_footer(stream: pa.NativeFile, path: str) -> Struct:
     """The footer of a file; read at its offset, so others may read the file at the same time.
 
     Args:
@@ -353,7 +418,7 @@ def _read_footer(stream: pa.NativeFile, path: str) -> Struct:
     size = int(stream.size())
     tail = stream.read_at(8, size - 8) if size > 8 else b""
     length = int.from_bytes(tail[:4], "little")
-    if tail[4:] != _MAGIC or length + 8 > size:
+    if tail[4:] != MAGIC or length + 8 > size:
         raise HoodieCorruptedDataException(f"{path} does not end in a Parquet footer; restore the file from a copy")
     return read_struct(stream.read_at(length, size - 8 - length))
 
@@ -383,8 +448,12 @@ def _string_columns(footer: Struct, nullable: bool) -> frozenset[str]:
     return frozenset(found)
 
 
-def _relative(metadata: Struct) -> tuple[int, ColumnChunk]:
-    """The offset of the first page, and the chunk without pages and indexes, with offsets relative to that page."""
+def relative_chunk(metadata: Struct) -> tuple[int, ColumnChunk]:
+    """The offset of the first page, and the chunk without pages and indexes, with offsets relative to that page.
+
+    Args:
+        metadata: Parquet's ``ColumnMetaData``.
+    """
     start = _start(metadata)
     dropped = (_INDEX_OFFSET, _BLOOM_OFFSET, _BLOOM_LENGTH, _DICTIONARY_OFFSET)
     moved = {number: field for number, field in metadata.items() if number not in dropped}
@@ -405,7 +474,12 @@ def _start(metadata: Struct) -> int:
     return dictionary if 0 < dictionary < data else data
 
 
-def _path_of(chunk: Struct) -> tuple[str, ...]:
+def path_of(chunk: Struct) -> tuple[str, ...]:
+    """The path of a leaf column.
+
+    Args:
+        chunk: Parquet's ``ColumnChunk``.
+    """
     return tuple(part.decode() for part in chunk[_CHUNK_METADATA].value[_PATH].value.items)
 
 
@@ -418,20 +492,37 @@ def _after(elements: Sequence[Struct], place: int) -> int:
     return place
 
 
-def _leaf_paths(elements: Sequence[Struct]) -> Iterator[tuple[str, ...]]:
-    """Paths of all leaves, in the order of the schema."""
-    path: list[tuple[str, int]] = []
+@attrs.frozen
+class Leaf:
+    """A leaf column of a schema.
+
+    Attributes:
+        path: Its path.
+        element: Parquet's ``SchemaElement``.
+        is_repeated: Whether it has any number of values in a row.
+    """
+
+    path: tuple[str, ...]
+    element: Struct
+    is_repeated: bool
+
+
+def leaves_of(elements: Sequence[Struct]) -> Iterator[Leaf]:
+    """All leaves, in the order of the schema."""
+    path: list[tuple[str, int, bool]] = []
     for element in elements[1:]:
         name = element[_ELEMENT_NAME].value.decode()
         children = element[_ELEMENT_CHILDREN].value if _ELEMENT_CHILDREN in element else 0
+        repeats = _ELEMENT_REPETITION in element and element[_ELEMENT_REPETITION].value == _REPEATED
         if children:
-            path.append((name, children))
+            path.append((name, children, repeats))
             continue
-        yield (*(parent for parent, _ in path), name)
+        names = (*(parent for parent, _, _ in path), name)
+        yield Leaf(names, element, repeats or any(repeated for _, _, repeated in path))
         while path:
-            parent, remaining = path.pop()
+            parent, remaining, repeated = path.pop()
             if remaining > 1:
-                path.append((parent, remaining - 1))
+                path.append((parent, remaining - 1, repeated))
                 break
 
 

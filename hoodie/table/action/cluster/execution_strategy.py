@@ -25,6 +25,7 @@ class Execution(StrEnum):
 _KNOWN = {
     SORT_AND_SIZE: Execution.SORT_AND_SIZE,
     "JavaSortAndSizeExecutionStrategy": Execution.SORT_AND_SIZE,
+    "SparkBinaryCopyClusteringExecutionStrategy": Execution.SORT_AND_SIZE,
     "SparkStreamCopyClusteringExecutionStrategy": Execution.SORT_AND_SIZE,
     "SparkSingleFileSortExecutionStrategy": Execution.SINGLE_FILE,
 }

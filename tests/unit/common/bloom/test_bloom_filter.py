@@ -11,6 +11,7 @@ import pyarrow as pa
 import pybloom_live
 import pytest
 
+from hoodie.common.bloom import bloom_filter
 from hoodie.common.bloom.bloom_filter import (
     BloomFilter,
     DynamicBloomFilter,
@@ -18,6 +19,7 @@ from hoodie.common.bloom.bloom_filter import (
     create_bloom_filter,
     decode_bloom_filter,
 )
+from hoodie.common.bloom.key_blocks import iter_key_blocks
 from hoodie.exception import HoodieCorruptedDataException, HoodieKeyException, HoodieNotSupportedException
 
 GOLDEN = Path("hudi-common/format/bloom-filter/hadoop")
@@ -176,6 +178,27 @@ def test_a_full_filter_keeps_its_rows_and_still_knows_every_key() -> None:
     bloom_filter.add(keys)
     assert bloom_filter.row_count == 2
     assert bloom_filter.might_contain(keys).all()
+
+
+@pytest.mark.parametrize("filter_type", ["SIMPLE", "DYNAMIC_V0"])
+def test_keys_are_no_longer_hashed_when_nearly_all_are_found(filter_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    many, absent = create_bloom_filter(filter_type, 500, 1e-9, 1000), pa.array([f"no {n}" for n in range(2000)])
+    hashed: list[int] = []
+    monkeypatch.setattr(bloom_filter, "iter_key_blocks", lambda keys: hashed.append(len(keys)) or iter_key_blocks(keys))
+    shares = []
+    for turn in range(30):
+        hashed.clear()
+        many.add(pa.array([f"{turn}-{n}" for n in range(1000)]))
+        was_hashed = bool(hashed)
+        found = many.might_contain(absent)
+        shares.append((was_hashed, found.mean()))
+        assert many.might_contain(pa.array([f"{turn}-{n}" for n in range(1000)])).all()
+    useless = shares.index((False, 1.0))
+    assert 3 < useless < 20
+    assert all(was_hashed for was_hashed, _ in shares[:useless])
+    assert shares[useless - 1][1] > 0.9
+    assert shares[useless:] == [(False, 1.0)] * (30 - useless)
+    assert decode_bloom_filter(filter_type, many.to_base64()).might_contain(absent).all()
 
 
 @pytest.mark.parametrize("filter_type", ["SIMPLE", "DYNAMIC_V0"])

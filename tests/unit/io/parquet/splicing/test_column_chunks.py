@@ -9,7 +9,7 @@ import pytest
 
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
 from hoodie.io.parquet.splicing import StoredColumns
-from hoodie.io.parquet.splicing.column_chunks import encoded_column, write_footer
+from hoodie.io.parquet.splicing.column_chunks import WrittenRowGroup, encoded_column, row_groups_of, write_footer
 
 KEY = pa.field("key", pa.string())
 OPTIONS = {"version": "1.0", "compression": "snappy", "use_dictionary": False, "store_schema": False}
@@ -31,7 +31,9 @@ def file_of(chunk, rows: int) -> bytes:
     whole: list[pq.FileMetaData] = []
     schema = pa.schema([KEY, ("n", pa.int64())])
     pq.ParquetWriter(pa.BufferOutputStream(), schema, metadata_collector=whole, **OPTIONS).close()
-    write_footer(stream, whole[0], collected[0], [{"key": placed}], {"a": "b", "c": "d"})
+    (group,) = row_groups_of(collected[0])
+    group = WrittenRowGroup(group.rows, {**group.chunks, ("key",): placed})
+    write_footer(stream, whole[0], [group], {"a": "b", "c": "d"})
     return sink.getvalue()
 
 
