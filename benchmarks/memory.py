@@ -10,7 +10,7 @@ peaks more than 10% above the peak with the smallest table.
     python -m benchmarks.memory --keys 4000000,40000000 [--json FILE]
 
 With ``--keys``, each upsert has so many new keys, which Spark makes, and goes into a table of a million rows: the keys
-of all rows must not come to the driver.
+of all rows must not come to the driver. Then the driver's JVM has ``-Xmx1g``, and two executors have 3 GB each.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def upsert(path: str, records: str) -> None:
     from hoodie import SparkRDDWriteClient  # as above
 
     spark = (
-        SparkSession.builder.master("local[2]").config("spark.driver.memory", "1g")
+        SparkSession.builder.master("local-cluster[2,1,3072]" if records.isdigit() else "local[2]")
+        .config("spark.driver.memory", "1g").config("spark.executor.memory", "3g")
         .config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate()
