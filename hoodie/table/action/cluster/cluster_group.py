@@ -6,7 +6,6 @@ SparkSortAndSizeExecutionStrategy, SparkSingleFileSortExecutionStrategy}.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 
 import attrs
@@ -47,18 +46,16 @@ class ClusterGroup:
     being written.
 
     Attributes:
-        context: The clustering.
+        context: The clustering; files are closed at the largest size of its configuration.
         order: The order of the rows; None leaves them as they are stored.
-        target_bytes: The size at which a file is closed; None for one file.
     """
 
     context: WriteContext
     order: RowOrder | None
-    target_bytes: int | None
 
     def __call__(self, task: TaskIdentity, found: ClusteringInput) -> list[WriteStatus]:
         """Write the files; returns their statuses, none if all rows were deleted."""
-        files = _NewFiles(self._sized(), found.partition_path, task)
+        files = _NewFiles(self.context, found.partition_path, task)
         try:
             BoundedInMemoryExecutor(
                 [self._ordered(found)],
@@ -70,12 +67,6 @@ class ClusterGroup:
         except BaseException as error:
             files.abort(error)
             raise
-
-    def _sized(self) -> WriteContext:
-        """The context of the write with the size of files of the plan."""
-        config = self.context.config
-        storage = attrs.evolve(config.storage, parquet_max_file_size=self.target_bytes or sys.maxsize)
-        return attrs.evolve(self.context, config=attrs.evolve(config, storage=storage))
 
     def _ordered(self, found: ClusteringInput) -> Iterator[pa.RecordBatch | RowGroupCopy]:
         if self.order is None:

@@ -6,6 +6,7 @@ Hudi: org.apache.hudi.table.action.cluster.SparkExecuteClusteringCommitActionExe
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Sequence
 
 import attrs
@@ -154,7 +155,7 @@ class RunClusteringActionExecutor(PlannedAction[PlannedClustering, Clustered | N
         before = self.snapshot
         if not inputs:
             raise OutdatedClusteringPlanException(f"nothing is left of what {clustering} was to rewrite")
-        context, avro_schema = self._context(instant_time)
+        context, avro_schema = self._context(clustering, instant_time)
         with metrics.step("write base files", instant_time) as step:
             written = self._write(clustering, inputs, context)
             statuses = [status for group in written for status in group]
@@ -243,17 +244,27 @@ class RunClusteringActionExecutor(PlannedAction[PlannedClustering, Clustered | N
             held.update((group.partition_path, group.file_id) for group in groups)
         return held
 
-    def _context(self, instant_time: str) -> tuple[WriteContext, str]:
-        """The context of the tasks, and the table's schema as Avro JSON."""
+    def _context(self, clustering: PlannedClustering, instant_time: str) -> tuple[WriteContext, str]:
+        """The context of the tasks, with the size of files of the plan, and the table's schema as Avro JSON."""
         avro_schema = self.snapshot.load_avro_schema()
         assert avro_schema is not None
         old = self._table
-        table = HoodieTable(old.context, old.config, self.snapshot, old.index, old.metrics)
+        storage = attrs.evolve(old.config.storage, parquet_max_file_size=self._file_bytes(clustering))
+        config = attrs.evolve(old.config, storage=storage)
+        table = HoodieTable(old.context, config, self.snapshot, old.index, old.metrics)
         schema = self.snapshot.load_schema()
         return (
             table.write_context(instant_time, WriteOperationType.CLUSTER, schema, add_meta_columns(avro_schema)),
             avro_schema,
         )
+
+    def _file_bytes(self, clustering: PlannedClustering) -> int:
+        """The size at which a new file is closed."""
+        strategy = clustering.plan.strategy
+        if execution_of(strategy, str(clustering)) is Execution.SINGLE_FILE:
+            return sys.maxsize
+        parameters = {} if strategy is None else strategy.strategy_params or {}
+        return int(parameters.get(TARGET_KEY, self._table.config.clustering.target_file_max_bytes))
 
     def _write(
         self, clustering: PlannedClustering, inputs: Sequence[ClusteringInput], context: WriteContext
@@ -265,12 +276,9 @@ class RunClusteringActionExecutor(PlannedAction[PlannedClustering, Clustered | N
         layout = parameters.get(LAYOUT_KEY, config.layout.strategy)
         order = row_order(attrs.evolve(config.layout, strategy=LayoutOptimizationStrategy(layout)), columns)
         order = None if order is None else order.checked(context.records.schema)
-        target: int | None = int(parameters.get(TARGET_KEY, config.clustering.target_file_max_bytes))
-        if execution_of(strategy, str(clustering)) is Execution.SINGLE_FILE:
-            target = None
         sizes = [sum(part.size_bytes for part in found.slices) for found in inputs]
         turns = sorted(range(len(inputs)), key=sizes.__getitem__, reverse=True)
-        done = self._table.context.run_tasks([inputs[index] for index in turns], ClusterGroup(context, order, target))
+        done = self._table.context.run_tasks([inputs[index] for index in turns], ClusterGroup(context, order))
         by_index = dict(zip(turns, done, strict=True))
         return [by_index[index] for index in range(len(inputs))]
 
