@@ -31,7 +31,7 @@ from benchmarks.measure import trips
 from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
 from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action
 from hoodie.exception import HoodieWriteException
 from hoodie.table.action.commit import incoming_keys
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
@@ -115,7 +115,7 @@ class Table:
         return {
             instant.requested_time: timeline.read_commit_metadata(instant)
             for instant in timeline.filter_completed_instants()
-            if instant.action in (Action.COMMIT, Action.DELTA_COMMIT)
+            if instant.action in COMMIT_ACTIONS
         }
 
     def check(self) -> None:
@@ -429,6 +429,24 @@ def test_a_compaction_outlives_what_is_killed_under_it(
         check_logs(logs)
         assert client.compact() is None
     assert len([file for file in logs.files() if file.endswith(".parquet")]) == 2 * PARTITIONS
+
+
+@every_strike
+@pytest.mark.parametrize("options", [{"plan_strategy_sort_columns": "fare"}, {"binary_copy_row_group_min_bytes": 1}])
+def test_a_clustering_outlives_what_is_killed_under_it(
+    table: Table, options: dict[str, Any], fault: Fault, moment: Moment
+) -> None:
+    for first in (0, ROWS):
+        write(table.client(parquet_small_file_limit=0), "bulk_insert", table.rows(first, first + ROWS, 1))
+    table.go_wrong(fault, moment)
+    with table.client(**{f"clustering_{name}": value for name, value in options.items()}) as client:
+        result = client.cluster()
+        assert result is not None
+        check_logs(table)
+        (table.signals / "release").touch()
+        time.sleep(1 if fault is Fault.TASK_WAITS else 0)
+        check_logs(table)
+    assert len(list(table.commits()[result.instant_time].write_stats)) == PARTITIONS
 
 
 SERVICES = {
