@@ -65,7 +65,8 @@ def ranges_of_slices(
 
 
 def range_columns(snapshot: TableSnapshot) -> pa.Schema:
-    """The columns of a table, then the fields of its structs by their paths with dots, as column statistics name them.
+    """The columns of a table that have ranges, then the fields of its structs by their paths with dots, as column
+    statistics name them.
 
     Args:
         snapshot: The table, which has a schema.
@@ -73,7 +74,8 @@ def range_columns(snapshot: TableSnapshot) -> pa.Schema:
     schema = all_columns(snapshot.load_schema())
     known = set(schema.names)
     inner = [(name, column_type(schema, name)) for name in leaf_columns(schema) if name not in known]
-    return pa.schema([*schema, *(pa.field(name, data_type) for name, data_type in inner)])
+    plain = [field for field in schema if not pa.types.is_nested(field.type)]
+    return pa.schema([*plain, *(pa.field(name, data_type) for name, data_type in inner)])
 
 
 def _ranges_by_statistics(

@@ -233,6 +233,9 @@ def test_columns_in_structs_are_named_by_their_path(tmp_path: Path, listed: str 
     assert [row.source for row in found][1:] == ["footers" if listed is None else "column statistics"] * 2
     with pytest.raises(HoodieSchemaException, match=r"no column place.zome \(did you mean 'place.zone'\?\)"):
         stats.overlap(path, ["place.zome"])
+    for whole in ("place", "place.at"):
+        with pytest.raises(HoodieSchemaException, match=f"no column {whole}"):
+            stats.overlap(path, [whole])
 
 
 WITH_STATISTICS = {"hoodie.metadata.enable": True, "hoodie.metadata.index.column.stats.enable": True}

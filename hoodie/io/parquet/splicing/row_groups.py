@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -31,7 +32,15 @@ from hoodie.io.parquet.splicing.column_chunks import (
     relative_chunk,
     struct_of,
 )
-from hoodie.io.parquet.splicing.compact_protocol import I32, STRUCT, Field, Struct, read_struct_at
+from hoodie.io.parquet.splicing.compact_protocol import (
+    FALSE,
+    I32,
+    STRUCT,
+    TRUE,
+    Field,
+    Struct,
+    read_struct_at,
+)
 
 _PIECE_BYTES = 4 << 20
 """The bytes of a file that are read at a time."""
@@ -57,7 +66,16 @@ _OLD_ENDS = frozenset({1, 2})
 _ELEMENT_TYPE, _ELEMENT_LENGTH, _ELEMENT_CHILDREN, _ELEMENT_CONVERTED, _ELEMENT_ID, _ELEMENT_LOGICAL = 1, 2, 5, 6, 9, 10
 _FIXED_LENGTH = 7
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
-_PAGE_TYPE, _PAGE_BYTES, _PAGE_CHECKSUM, _PAGE_DATA = 1, 3, 4, 5
+_PAGE_TYPE, _PAGE_PLAIN_BYTES, _PAGE_BYTES, _PAGE_CHECKSUM, _PAGE_DATA, _PAGE_DICTIONARY = 1, 2, 3, 4, 5, 7
+_PAGE_VALUES, _PAGE_ENCODING, _PAGE_LEVELS, _PAGE_STATISTICS = 1, 2, (3, 4), 5
+_MAY_BE = {_PAGE_CHECKSUM: {I32}}
+_MAY_BE_OF_DATA = {_PAGE_STATISTICS: {STRUCT}}
+_MAY_BE_OF_DICTIONARIES = {3: {TRUE, FALSE}}
+"""Whether its entries are ordered."""
+_ENCODINGS_OF_LEVELS = frozenset({3, 4})
+_WIDTHS = {1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
+"""Parquet's types of numbers -> bytes of a value."""
+_CODEC_NAMES = {number: name for name, number in CODECS.items()}
 _BY_TYPE = {1: Field(STRUCT, {})}
 """The order of each column's values in statistics that can be relied on."""
 _WRITERS = re.compile(rb"parquet-cpp-arrow version [1-9]|parquet-mr version 1\.[1-9]\d")
@@ -104,11 +122,13 @@ class StoredColumn:
         path: The path of the leaf.
         start: The offset of the first page.
         chunk: Its description, without pages.
+        width: Bytes of each value; None for texts.
     """
 
     path: tuple[str, ...]
     start: int
     chunk: ColumnChunk
+    width: int | None
 
     def copy(self, source: ReadAt, target: pa.NativeFile, path: str) -> Struct:
         """Append the pages to another file; returns Parquet's ``ColumnChunk`` for its footer.
@@ -126,7 +146,7 @@ class StoredColumn:
         """
         start = int(target.tell())
         try:
-            for piece in _checked(_Pages(source, self.start, self.chunk)):
+            for piece in _checked(_Pages(source, self.start, self.chunk), self.width):
                 target.write(piece)
         except _DamagedError as problem:
             raise HoodieCorruptedDataException(
@@ -253,7 +273,7 @@ def _columns_to_copy(
         start, column = relative_chunk(metadata)
         if start < 4 or column.stored_bytes <= 0 or start + column.stored_bytes > file_bytes:
             return None
-        found.append(StoredColumn(leaf.path, start, column))
+        found.append(StoredColumn(leaf.path, start, column, _width_of(leaf)))
     return tuple(found)
 
 
@@ -278,6 +298,11 @@ def _is_known_column(metadata: Struct, leaf: Leaf, compression: str, rows: int) 
     if not kinds <= {_DATA_PAGE, _DICTIONARY_PAGE} or (_DICTIONARY_PAGE in kinds) != has_dictionary:
         return False
     return ColumnChunk(metadata, ()).suits(compression)
+
+
+def _width_of(leaf: Leaf) -> int | None:
+    kind = leaf.element[_ELEMENT_TYPE].value
+    return int(leaf.element[_ELEMENT_LENGTH].value) if kind == _FIXED_LENGTH else _WIDTHS.get(kind)
 
 
 def _has_first_version(group: StoredRowGroup, stream: pa.NativeFile) -> bool:
@@ -362,7 +387,72 @@ class _Pages:
         return found
 
 
-def _checked(pages: _Pages) -> Iterator[memoryview]:
+@attrs.frozen
+class _PageHeader:
+    """The header of a page.
+
+    Attributes:
+        kind: The kind of the page.
+        plain_bytes: Bytes of the page before compression.
+        stored_bytes: Bytes of the page behind its header.
+        checksum: That of the stored bytes; None if there is none.
+        values: The number of its values.
+        encoding: The encoding of its values.
+    """
+
+    kind: int
+    plain_bytes: int
+    stored_bytes: int
+    checksum: int | None
+    values: int
+    encoding: int
+
+    @classmethod
+    def of(cls, header: Struct, is_dictionary: bool) -> _PageHeader:
+        """The header as it was read; a page's checksum does not cover it, so every field is looked at.
+
+        Raises:
+            _DamagedError: A field is missing, not known, or of another type.
+        """
+        kind, place = (_DICTIONARY_PAGE, _PAGE_DICTIONARY) if is_dictionary else (_DATA_PAGE, _PAGE_DATA)
+        _check_fields(header, {_PAGE_TYPE: I32, _PAGE_PLAIN_BYTES: I32, _PAGE_BYTES: I32, place: STRUCT}, _MAY_BE)
+        if header[_PAGE_TYPE].value != kind:
+            raise _DamagedError(f"it has a page of kind {header[_PAGE_TYPE].value}")
+        described: Struct = header[place].value
+        if is_dictionary:
+            _check_fields(described, {_PAGE_VALUES: I32, _PAGE_ENCODING: I32}, _MAY_BE_OF_DICTIONARIES)
+        else:
+            levels = dict.fromkeys(_PAGE_LEVELS, I32)
+            _check_fields(described, {_PAGE_VALUES: I32, _PAGE_ENCODING: I32, **levels}, _MAY_BE_OF_DATA)
+            if any(described[number].value not in _ENCODINGS_OF_LEVELS for number in _PAGE_LEVELS):
+                raise _DamagedError("a page has levels of an unknown encoding")
+        checksum = header.get(_PAGE_CHECKSUM)
+        return cls(
+            kind,
+            header[_PAGE_PLAIN_BYTES].value,
+            header[_PAGE_BYTES].value,
+            None if checksum is None else checksum.value & 0xFFFFFFFF,
+            described[_PAGE_VALUES].value,
+            described[_PAGE_ENCODING].value,
+        )
+
+
+def _check_fields(found: Struct, needed: Mapping[int, int], may_be: Mapping[int, Collection[int]]) -> None:
+    """Refuse a struct without all needed fields, or with fields that are not known.
+
+    Args:
+        found: The struct.
+        needed: The number of each needed field -> its type.
+        may_be: The number of each other field that may be there -> its types.
+    """
+    if not needed.keys() <= found.keys():
+        raise _DamagedError("a page has an incomplete header")
+    for number, field in found.items():
+        if field.type != needed.get(number) and field.type not in may_be.get(number, ()):
+            raise _DamagedError(f"the header of a page has an unknown field: {number}")
+
+
+def _checked(pages: _Pages, width: int | None) -> Iterator[memoryview]:
     """The bytes of all pages; each is checked behind its last piece.
 
     Raises:
@@ -370,27 +460,60 @@ def _checked(pages: _Pages) -> Iterator[memoryview]:
     """
     metadata = pages.chunk.metadata
     expects_dictionary = _DICTIONARY_OFFSET in metadata
-    values = offset = 0
+    values = offset = plain_bytes = 0
+    counts: Counter[tuple[int, int]] = Counter()
     while pages.has_more:
         header, stored = pages.header()
-        try:
-            kind, count = header[_PAGE_TYPE].value, int(header[_PAGE_BYTES].value)
-            checksum = header[_PAGE_CHECKSUM].value if _PAGE_CHECKSUM in header else None
-            values += header[_PAGE_DATA].value[1].value if kind == _DATA_PAGE else 0
-        except (KeyError, AttributeError, TypeError, ValueError) as error:
-            raise _DamagedError("a page has an incomplete header") from error
-        if kind != (_DICTIONARY_PAGE if expects_dictionary else _DATA_PAGE):
-            raise _DamagedError(f"it has a page of kind {kind}")
+        page = _PageHeader.of(header, expects_dictionary)
         yield stored
-        offset += len(stored) + count
-        found = 0
-        for piece in pages.body(count):
+        offset += len(stored) + page.stored_bytes
+        plain_bytes += len(stored) + page.plain_bytes
+        counts[page.kind, page.encoding] += 1
+        values += 0 if expects_dictionary else page.values
+        found, kept = 0, []
+        for piece in pages.body(page.stored_bytes):
             found = zlib.crc32(piece, found)
+            if expects_dictionary:
+                kept.append(piece)
             yield piece
-        if checksum is not None and found != checksum & 0xFFFFFFFF:
+        if page.checksum is not None and found != page.checksum:
             raise _DamagedError("a page has another checksum than its header says")
-        if expects_dictionary and offset != pages.chunk.values_offset:
-            raise _DamagedError("its first values are at another place than the footer says")
+        if expects_dictionary:
+            if offset != pages.chunk.values_offset:
+                raise _DamagedError("its first values are at another place than the footer says")
+            _check_dictionary(b"".join(kept), page, metadata[_CODEC].value, width)
         expects_dictionary = False
     if values != metadata[_VALUES].value:
         raise _DamagedError(f"it has {values} values, and {metadata[_VALUES].value} by the footer")
+    if plain_bytes != pages.chunk.plain_bytes:
+        raise _DamagedError(f"it has {plain_bytes} bytes, and {pages.chunk.plain_bytes} by the footer")
+    told = {(entry[1].value, entry[2].value): entry[3].value for entry in metadata[_PAGES].value.items}
+    if counts != told:
+        raise _DamagedError(f"it has other pages than its footer says: {dict(counts)}, not {told}")
+
+
+def _check_dictionary(stored: bytes, page: _PageHeader, codec: int, width: int | None) -> None:
+    """Refuse a dictionary with another number of entries than its header says: nothing else tells it.
+
+    Args:
+        stored: Its bytes.
+        page: Its header.
+        codec: Parquet's number of the codec.
+        width: See `StoredColumn`.
+    """
+    plain: Any = stored
+    if codec:
+        try:
+            plain = pa.Codec(_CODEC_NAMES[codec]).decompress(stored, page.plain_bytes, asbytes=True)
+        except (pa.ArrowException, OSError) as error:
+            raise _DamagedError(f"its dictionary cannot be decompressed: {error}") from error
+    at = entries = 0
+    if width is not None:
+        entries, rest = divmod(len(plain), width)
+        at = len(plain) - rest
+    else:
+        while at < len(plain):
+            at += 4 + int.from_bytes(plain[at : at + 4], "little")
+            entries += 1
+    if len(plain) != page.plain_bytes or at != len(plain) or entries != page.values:
+        raise _DamagedError(f"its dictionary has {entries} entries, and {page.values} by its header")
