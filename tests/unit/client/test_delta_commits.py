@@ -375,6 +375,7 @@ def plan_compaction(base_path: Path) -> str:
         "version": 2,
         "strategy": None,
         "preserveHoodieMetadata": False,
+        "missingSchedulePartitions": [],
     }
     layout = table.active_timeline.layout
     name = "HoodieCompactionPlan"
