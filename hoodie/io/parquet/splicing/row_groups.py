@@ -395,7 +395,7 @@ class _PageHeader:
         kind: The kind of the page.
         plain_bytes: Bytes of the page before compression.
         stored_bytes: Bytes of the page behind its header.
-        checksum: That of the stored bytes; None if there is none.
+        checksum: The checksum of the stored bytes; None if there is none.
         values: The number of its values.
         encoding: The encoding of its values.
     """
