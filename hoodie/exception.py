@@ -37,7 +37,10 @@
     ├── HoodieSavepointException                   a savepoint that cannot be made
     ├── HoodieRestoreException                     a restore that cannot be done
     ├── HoodieHeartbeatException                   another writer is alive, or this one counts as dead
-    └── HoodieLockException                        the table's lock could not be taken, or was lost
+    ├── HoodieLockException                        the table's lock could not be taken, or was lost
+    └── HoodieSyncException                        a catalog could not be told of the table
+        ├── CatalogEntryExistsException            ... as the name was taken meanwhile
+        └── CatalogEntryChangedException           ... as another process changed the entry meanwhile
 
 Names are Hudi's (package ``org.apache.hudi.exception``) where it has one. ``HoodieConfigException`` gathers all
 problems of a configuration in one message.
@@ -48,6 +51,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 __all__ = [
+    "CatalogEntryChangedException",
+    "CatalogEntryExistsException",
     "HoodieAmbiguousKeyException",
     "HoodieClusteringException",
     "HoodieClusteringUpdateException",
@@ -74,6 +79,7 @@ __all__ = [
     "HoodieRollbackException",
     "HoodieSavepointException",
     "HoodieSchemaException",
+    "HoodieSyncException",
     "HoodieUpsertException",
     "HoodieValidationException",
     "HoodieWriteConflictException",
@@ -277,3 +283,15 @@ class HoodieLockException(HoodieException):
     def __init__(self, message: str, *, was_lost: bool = False) -> None:
         super().__init__(message)
         self.was_lost = was_lost
+
+
+class HoodieSyncException(HoodieException):
+    """A catalog could not be told of a table; the table itself is not affected, and the next sync makes up for it."""
+
+
+class CatalogEntryExistsException(HoodieSyncException):
+    """A name of the catalog was taken meanwhile."""
+
+
+class CatalogEntryChangedException(HoodieSyncException):
+    """Another process changed or dropped the entry of the catalog meanwhile; sync again."""
