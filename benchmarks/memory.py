@@ -36,6 +36,8 @@ from benchmarks.measure import copy, describe_machine, trips
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+# Executors of their own find the driver there.
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 PAYLOAD_BYTES = 90
 ROWS_OF_PARTITION = 400_000
 ALLOWED_GROWTH = 1.1

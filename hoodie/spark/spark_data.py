@@ -39,7 +39,7 @@ from hoodie.spark.spark_compatibility import (
     spark_context,
 )
 from hoodie.spark.spark_expressions import bucket_expressions
-from hoodie.spark.spark_plans import known_to_fit
+from hoodie.spark.spark_plans import known_to_fit, planned_bytes
 from hoodie.spark.spark_steps import (
     FINGERPRINT,
     FINGERPRINT_FIELD,
@@ -82,6 +82,8 @@ NO_BROADCAST = "merge"
 """A join that never needs a whole side in memory. Adaptive execution decides by compressed sizes: it would broadcast
 keys that compress well, although the driver has no room for them."""
 
+_BYTES_KEPT_IN_MEMORY = 128 << 20
+"""Kept rows that may take more, by the planner's estimate, are kept on disk alone."""
 _HOODIE_ERROR = re.compile(r"hoodie\.exception\.(Hoodie\w+|\w+Exception): (.*)")
 
 
@@ -346,10 +348,20 @@ class SparkData(HoodieData):
             # Spark finds cached rows by their plan. One more column makes this plan unique, so that releasing it never
             # releases rows that the caller has cached.
             self._kept = frame.withColumn("__hoodie_kept", sf.lit(uuid.uuid4().int >> 65))
-            self._kept.persist(StorageLevel.MEMORY_AND_DISK)
+            self._kept.persist(self._storage_level(frame))
             self._source = self._kept.select([_column(name) for name in schema.names])
             self._source_schema, self._steps, self._stepped = schema, (), None
         return self
+
+    def _storage_level(self, frame: DataFrame) -> StorageLevel:
+        """Where the rows are kept: on the disks of executors alone if they may be many.
+
+        Beyond its storage memory Spark would write them to disk too, but an executor whose memory is full of kept rows
+        has no room left to compute further ones.
+        """
+        if spark_context(frame.sparkSession) is None or planned_bytes(frame) > _BYTES_KEPT_IN_MEMORY:
+            return StorageLevel.DISK_ONLY
+        return StorageLevel.MEMORY_AND_DISK
 
     def _with_fingerprints(self, columns: list[str]) -> tuple[DataFrame, Column]:
         """The rows, with a fingerprint in the last row of each partition, and the column that identifies the partition.

@@ -314,6 +314,18 @@ def test_sizes_of_kept_rows_are_known_without_a_job_of_their_own(context: Hoodie
     assert keys.collect(max_bytes=found.nbytes * 11 // 10) is not None
 
 
+@pytest.mark.parametrize(("rows", "in_memory"), [(1000, True), (40_000_000, False)])
+def test_many_rows_are_kept_on_disk_alone(context: HoodieSparkEngineContext, rows: int, in_memory: bool) -> None:
+    """Executors whose memory is full of kept rows had no room left: 40M keys ended in "Java heap space"."""
+    data = context.to_data(context.spark.range(0, rows, 1, 2)).persist()
+    try:
+        level = data._kept.storageLevel  # type: ignore[union-attr]
+        assert level.useDisk
+        assert level.useMemory is in_memory
+    finally:
+        data.unpersist()
+
+
 def test_what_is_persisted_is_released(context: HoodieSparkEngineContext) -> None:
     data = context.to_data(context.spark.range(10)).persist()
     assert data.count() == 10
