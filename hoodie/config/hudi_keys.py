@@ -6,7 +6,7 @@ some that Hudi had up to 0.13 and templates still hold. Each name is in one clas
 - *used*: a field of a group (`hoodie.config.write_config.GROUPS`) reads it.
 - *harmless*: it changes nothing that hoodie stores or shows; it is ignored, and named in the log.
 - *ignored*: it asks for something that hoodie does not do, and that changes no row and nothing that another engine
-  reads (syncing a catalog). It never refuses a write: one warning names all such options, unless their
+  reads (a sync by Spark's catalog). It never refuses a write: one warning names all such options, unless their
   values ask for nothing (``harmless_values``).
 - *refused*: it changes rows or what other engines read, and hoodie does not support that yet. The values that ask for
   nothing (``harmless_values``, mostly ``false``) are accepted. Its note says what to give instead.

@@ -45,13 +45,14 @@ from hoodie.config.payload_config import HoodiePayloadConfig
 from hoodie.config.pre_commit_validator_config import HoodiePreCommitValidatorConfig
 from hoodie.config.storage_retry_config import StorageRetryConfig
 from hoodie.config.streaming_config import HoodieStreamingConfig
+from hoodie.config.sync_config import HiveSyncConfig, HoodieSyncConfig
 from hoodie.config.table_options import HasProperties, HoodieTableOptions, version_of
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.ttl_config import HoodieTTLConfig
 from hoodie.config.write_options import HoodieWriteOptions, InsertDupPolicy
 from hoodie.exception import HoodieConfigException
 from hoodie.storage.storage_options import StorageOptions, check_options
-from hoodie.storage.storage_path import normalise_path
+from hoodie.storage.storage_path import is_same_path
 
 logger = logging.getLogger(__name__)
 
@@ -122,6 +123,8 @@ class HoodieWriteConfig:
         validator: The checks that a commit must pass before it is completed.
         metrics: The metrics of each call that are reported, and the place where they go.
         streaming: The stream that writes the table.
+        sync: The syncs with catalogs.
+        hive_sync: The entries of catalogs.
         commit_metadata: Further extra metadata of each commit; not a property.
 
     Hudi: org.apache.hudi.config.HoodieWriteConfig. Differs: values are parsed once; an unknown or wrong
@@ -151,6 +154,8 @@ class HoodieWriteConfig:
     validator: HoodiePreCommitValidatorConfig = attrs.field(factory=HoodiePreCommitValidatorConfig)
     metrics: HoodieMetricsConfig = attrs.field(factory=HoodieMetricsConfig)
     streaming: HoodieStreamingConfig = attrs.field(factory=HoodieStreamingConfig)
+    sync: HoodieSyncConfig = attrs.field(factory=HoodieSyncConfig)
+    hive_sync: HiveSyncConfig = attrs.field(factory=HiveSyncConfig)
     commit_metadata: Mapping[str, str] = attrs.field(factory=dict)
     # The table's properties that agreed last. A write checks them several times, and they seldom change.
     _agreed: list[Mapping[str, str]] = attrs.field(init=False, factory=list, eq=False)
@@ -645,13 +650,6 @@ def _filter_starts_above_its_end(config: HoodieWriteConfig) -> str | None:
 
 def _other_base_path(config: HoodieWriteConfig) -> str | None:
     other = config.properties.get("hoodie.base.path")
-    if other is None or not config.base_path.strip() or _is_same_path(other, config.base_path):
+    if other is None or not config.base_path.strip() or is_same_path(other, config.base_path):
         return None
     return f"hoodie.base.path = {other!r} is not the base path that was given, {config.base_path!r}: leave it out"
-
-
-def _is_same_path(one: str, other: str) -> bool:
-    try:
-        return normalise_path(one) == normalise_path(other)
-    except HoodieConfigException:
-        return one.rstrip("/") == other.rstrip("/")

@@ -69,6 +69,19 @@ def normalise_path(path: str) -> str:
     return f"{_SCHEME_ALIASES.get(found_scheme, found_scheme)}://{'/'.join(parts)}"
 
 
+def is_same_path(one: str, other: str) -> bool:
+    """Whether two paths that a user typed are the same; of paths that are wrong, whether they read the same.
+
+    Args:
+        one: As for `normalise_path`.
+        other: As for `normalise_path`.
+    """
+    try:
+        return normalise_path(one) == normalise_path(other)
+    except HoodieConfigException:
+        return one.rstrip("/") == other.rstrip("/")
+
+
 def _with_home(path: str) -> str:
     """The path with a home folder in place of its ``~`` or ``~user``."""
     expanded = os.path.expanduser(path)

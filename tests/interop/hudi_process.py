@@ -230,6 +230,11 @@ class HudiProcess:
         hashes: list[int] = self._call(command="bucket_hashes", keys=[list(key) for key in keys])
         return hashes
 
+    def partition_values(self, extractor: str, paths: Sequence[str]) -> list[list[str] | None]:
+        """The values of each path by one of Hudi's extractors; None where it raises an error."""
+        found: list[list[str] | None] = self._call(command="partition_values", extractor=extractor, paths=list(paths))
+        return found
+
     def curve_numbers(self, rows: pa.Table, columns: Sequence[str]) -> list[dict[str, tuple[str, int]]]:
         """For each row and column the 8 bytes of the Z-order, in hex, and the number of the Hilbert curve."""
         path = self._folder / f"{uuid.uuid4().hex}.parquet"

@@ -16,6 +16,8 @@ import sys
 import traceback
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 
@@ -161,6 +163,18 @@ def bucket_hashes(spark: SparkSession, command: dict[str, Any]) -> list[int]:
     """Hash of each (hash fields, record key): the bucket among as many as there can be."""
     identifier = spark.sparkContext._jvm.org.apache.hudi.index.bucket.BucketIdentifier
     return [identifier.getBucketId(key, fields, 2**31 - 1) for fields, key in command["keys"]]
+
+
+def partition_values(spark: SparkSession, command: dict[str, Any]) -> list[list[str] | None]:
+    """The values of each path by one of Hudi's extractors; None where it raises an error."""
+    extractor = getattr(spark.sparkContext._jvm.org.apache.hudi.hive, command["extractor"])()
+    found: list[list[str] | None] = []
+    for path in command["paths"]:
+        try:
+            found.append(list(extractor.extractPartitionValuesInPath(path)))
+        except (Py4JJavaError, PySparkException):
+            found.append(None)
+    return found
 
 
 def curve_numbers(spark: SparkSession, command: dict[str, Any]) -> list[dict[str, Any]]:
@@ -386,6 +400,7 @@ COMMANDS = {
     "read_each": read_each,
     "read_stream": read_stream,
     "index": index,
+    "partition_values": partition_values,
     "rollback": rollback,
     "schedule_log_compaction": schedule_log_compaction,
     "set_table_properties": set_table_properties,

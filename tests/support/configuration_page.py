@@ -36,8 +36,8 @@ What happens to each name:
 
 - **used**: the tables below.
 - **harmless**: Hudi's settings for things that hoodie does not have and that change nothing in a
-  table (catalogs, metrics, timeline server, table services that do not run yet, tuning). They are
-  ignored; one line of the log names them.
+  table (timeline server, SQL modes of catalog syncs, tuning). They are ignored; one line of the log
+  names them.
 - **refused**: settings that change what is stored or read, and that hoodie does not support yet.
   The values that ask for nothing are accepted; the last table lists them.
 - Names that do not begin with `hoodie.` are ignored, unless they look like a misspelt `hoodie.`

@@ -31,8 +31,9 @@ def test_every_name_that_is_not_used_says_why() -> None:
 @pytest.mark.parametrize(
     ("key", "key_class"),
     [
-        ("hoodie.datasource.hive_sync.enable", KeyClass.IGNORED),
-        ("hoodie.datasource.hive_sync.table", KeyClass.HARMLESS),
+        ("hoodie.datasource.hive_sync.enable", KeyClass.USED),
+        ("hoodie.datasource.hive_sync.use_spark_catalog", KeyClass.IGNORED),
+        ("hoodie.datasource.hive_sync.jdbcurl", KeyClass.HARMLESS),
         ("hoodie.cleaner.commits.retained", KeyClass.USED),
         ("hoodie.clean.commits.retained", KeyClass.USED),
         ("hoodie.write.lock.dynamodb.table", KeyClass.USED),

@@ -136,11 +136,11 @@ def test_one_line_of_the_log_names_what_is_ignored_without_values(caplog: pytest
         ({"hoodie.write.lock.provider": "x.y.L", "hoodie.write.concurrency.mode": "SINGLE_WRITER"}, None),
         ({"hoodie.write.concurrency.unique.keys": "false"}, None),
         (
-            {"hoodie.datasource.hive_sync.enable": "true", "hoodie.datasource.hive_sync.password": "hive"},
-            "hoodie.datasource.hive_sync.enable = 'true': no catalog (Hive, Glue, DataHub ...) is updated after a",
+            {"hoodie.datasource.hive_sync.use_spark_catalog": "true", "hoodie.datasource.hive_sync.password": "hive"},
+            "hoodie.datasource.hive_sync.use_spark_catalog = 'true': a sync speaks to the metastore itself",
         ),
-        ({"hoodie.datasource.meta.sync.enable": True}, "hoodie.datasource.meta.sync.enable = 'true': no catalog"),
-        ({"hoodie.datasource.hive_sync.enable": "false"}, None),
+        ({"hoodie.datasource.hive_sync.use_spark_catalog": False}, None),
+        ({"hoodie.datasource.meta.sync.enable": True}, None),
         (
             {"hoodie.clustering.preserve.commit.metadata": "false"},
             "hoodie.clustering.preserve.commit.metadata = 'false': rows always keep their commit times",
@@ -295,10 +295,8 @@ def test_one_warning_names_all_options_that_are_not_followed(caplog: pytest.LogC
     HoodieWriteConfig.from_properties("/t", given)
     (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     head, *options = line.split("\n  - ")
-    assert head == "hoodie does not do what 5 options ask for, and writes without it:"
+    assert head == "hoodie does not do what 3 options ask for, and writes without it:"
     assert sorted(option.partition(" ")[0] for option in options) == [
-        "hoodie.datasource.hive_sync.enable",
-        "hoodie.datasource.meta.sync.enable",
         "hoodie.metrics.on",
         "hoodie.write.commit.callback.class",
         "mergeSchema",
