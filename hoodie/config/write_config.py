@@ -29,10 +29,12 @@ from hoodie.common.model.commit_metadata import RESERVED_METADATA_KEYS
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.archival_config import HoodieArchivalConfig
+from hoodie.config.aws_config import HoodieAWSConfig
 from hoodie.config.callback_config import HoodieWriteCommitCallbackConfig
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.config.clustering_config import HoodieClusteringConfig
 from hoodie.config.compaction_config import HoodieCompactionConfig
+from hoodie.config.glue_sync_config import GlueCatalogSyncClientConfig
 from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nearest_key
 from hoodie.config.ignored_options import find_ignored_option, find_replacing_option
 from hoodie.config.index_config import HoodieIndexConfig, IndexType
@@ -125,6 +127,8 @@ class HoodieWriteConfig:
         streaming: The stream that writes the table.
         sync: The syncs with catalogs.
         hive_sync: The entries of catalogs.
+        aws: The account that asks Amazon's services.
+        glue_sync: The sync with AWS Glue.
         commit_metadata: Further extra metadata of each commit; not a property.
 
     Hudi: org.apache.hudi.config.HoodieWriteConfig. Differs: values are parsed once; an unknown or wrong
@@ -156,6 +160,8 @@ class HoodieWriteConfig:
     streaming: HoodieStreamingConfig = attrs.field(factory=HoodieStreamingConfig)
     sync: HoodieSyncConfig = attrs.field(factory=HoodieSyncConfig)
     hive_sync: HiveSyncConfig = attrs.field(factory=HiveSyncConfig)
+    aws: HoodieAWSConfig = attrs.field(factory=HoodieAWSConfig)
+    glue_sync: GlueCatalogSyncClientConfig = attrs.field(factory=GlueCatalogSyncClientConfig)
     commit_metadata: Mapping[str, str] = attrs.field(factory=dict)
     # The table's properties that agreed last. A write checks them several times, and they seldom change.
     _agreed: list[Mapping[str, str]] = attrs.field(init=False, factory=list, eq=False)

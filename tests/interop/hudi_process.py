@@ -186,6 +186,15 @@ class HudiProcess:
         planned: str | None = self._call(command="schedule_log_compaction", base_path=str(base_path), options=given)
         return planned
 
+    def write_manifest(self, base_path: Path | str, *, absolute_paths: bool, by_metadata_table: bool) -> None:
+        """Write the manifest of latest base files with Hudi's own code."""
+        self._call(
+            command="write_manifest",
+            base_path=str(base_path),
+            absolute_paths=absolute_paths,
+            by_metadata_table=by_metadata_table,
+        )
+
     def sql(self, text: str) -> Sequence[Sequence[str]]:
         """Run a statement; the values of its rows as strings."""
         result: Sequence[Sequence[str]] = self._call(command="sql", text=text)

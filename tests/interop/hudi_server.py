@@ -387,6 +387,18 @@ def _base64(data: Any) -> str:
     return base64.b64encode(bytes(data)).decode()
 
 
+def write_manifest(spark: SparkSession, command: dict[str, Any]) -> None:
+    """Write the manifest of latest base files with Hudi's own code."""
+    jvm = spark.sparkContext._jvm
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    conf = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConfWithCopy(hadoop)
+    builder = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+    meta_client = builder.setConf(conf).setBasePath(command["base_path"]).build()
+    writer = jvm.org.apache.hudi.sync.common.util.ManifestFileWriter.builder().setMetaClient(meta_client)
+    by_metadata_table = writer.setUseFileListingFromMetadata(command["by_metadata_table"])
+    by_metadata_table.build().writeManifestFile(command["absolute_paths"])
+
+
 COMMANDS = {
     "archived_commits": archived_commits,
     "bucket_hashes": bucket_hashes,
@@ -395,6 +407,7 @@ COMMANDS = {
     "instants": instants,
     "write": write,
     "write_hfile": write_hfile,
+    "write_manifest": write_manifest,
     "read": read,
     "read_hfile": read_hfile,
     "read_each": read_each,

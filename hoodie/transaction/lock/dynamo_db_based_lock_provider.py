@@ -10,6 +10,9 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from hoodie.common.config.property import read_group
+from hoodie.common.util.aws_client import aws_client
+from hoodie.config.aws_config import HoodieAWSConfig
 from hoodie.exception import HoodieException, HoodieLockException
 from hoodie.transaction.lock.lock_provider import LeaseLockProvider, LockConfiguration
 
@@ -26,11 +29,6 @@ _VERSION = "recordVersionNumber"
 _OWNER = "ownerName"
 _LEASE = "leaseDuration"
 _RELEASED = "isReleased"
-_CREDENTIALS = {
-    "aws_access_key_id": "hoodie.aws.access.key",
-    "aws_secret_access_key": "hoodie.aws.secret.key",
-    "aws_session_token": "hoodie.aws.session.token",
-}
 
 
 class DynamoDBBasedLockProvider(LeaseLockProvider):
@@ -51,12 +49,12 @@ class DynamoDBBasedLockProvider(LeaseLockProvider):
         self._partition_key = options.dynamodb_partition_key or configuration.table_name
         self._version = ""
         self._seen: tuple[str, int] | None = None
-        given = {name: configuration.properties.get(key) for name, key in _CREDENTIALS.items()}
-        self._client: Any = boto3.client(
+        account = read_group(HoodieAWSConfig, configuration.properties, [])
+        self._client: Any = aws_client(
             "dynamodb",
-            region_name=options.dynamodb_region,
-            endpoint_url=options.dynamodb_endpoint_url,
-            **{name: value for name, value in given.items() if value},
+            region=options.dynamodb_region,
+            endpoint=options.dynamodb_endpoint_url,
+            **account.credentials,
         )
         self._has_table = False
 
