@@ -20,6 +20,7 @@ if _typing.TYPE_CHECKING:
     from hoodie.common.table.table_meta_client import HoodieTableMetaClient
     from hoodie.config.write_config import HoodieWriteConfig
     from hoodie.index.index import HoodieIndex
+    from hoodie.interface.catalog import catalog
     from hoodie.interface.merge import col
     from hoodie.interface.table import Table
     from hoodie.merge.record_merger import HoodieRecordMerger, HoodieSingleRecordMerger, MergeOutcome
@@ -28,6 +29,7 @@ if _typing.TYPE_CHECKING:
     from hoodie.query.read_plan import ReadPlan
     from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
     from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
+    from hoodie.sync.catalog_sync import sync_table
     from hoodie.table.action.commit.upsert_plan import UpsertPlan
 
 __version__ = "0.1.0"
@@ -58,11 +60,13 @@ __all__ = [
     "UpsertPlan",
     "WriteOperationType",
     "WriteStatus",
+    "catalog",
     "col",
     "dataset",
     "plan_read",
     "read_table",
     "scan_table",
+    "sync_table",
     "write_table",
 ]
 __all__ += _exception.__all__
@@ -93,17 +97,19 @@ _MODULES = {
     "WriteOperationType": "hoodie.common.model.write_operation_type",
     "WriteStatus": "hoodie.common.model.write_status",
     "ReadPlan": "hoodie.query.read_plan",
+    "catalog": "hoodie.interface.catalog",
     "col": "hoodie.interface.merge",
     "dataset": "hoodie.query.arrow_reader",
     "plan_read": "hoodie.query.arrow_reader",
     "read_table": "hoodie.query.arrow_reader",
     "scan_table": "hoodie.query.arrow_reader",
+    "sync_table": "hoodie.sync.catalog_sync",
     "write_table": "hoodie.client.table_writer",
 }
 _PACKAGES = frozenset(
     {
         "avro", "callback", "client", "common", "config", "engine", "execution", "index", "interface", "io", "keygen",
-        "merge", "metrics", "picture", "query", "storage", "table", "transaction",
+        "merge", "metrics", "picture", "query", "storage", "sync", "table", "transaction",
     }
 )  # fmt: skip
 _SUBMODULES = frozenset({"metadata", "plot", "spark", "stats"})

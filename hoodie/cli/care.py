@@ -127,6 +127,24 @@ def _without_secrets(repaired: Any) -> Any:
     return attrs.evolve(repaired, properties=tuple(shown))
 
 
+@table_command(CARE, "sync")
+@click.option(
+    "--catalog", type=click.Choice(["hms", "glue", "manifest"]), help="The catalog; by default what Hudi's options say."
+)
+@click.option("--check", is_flag=True, help="Change nothing, and tell all differences; exit code 3 if there are some.")
+@click.option("--full", is_flag=True, help="Compare everything, and repair all differences.")
+def sync(call: TableCall, catalog: str | None, check: bool, full: bool) -> None:
+    """Tell a catalog (Hive Metastore, AWS Glue) of the table, so that others find it by name."""
+    results = call.table.sync(catalog, check=check, full=full)
+    if call.output.form == "json":
+        call.show(results)
+    else:
+        for result in results:
+            call.show(result)
+    if any(result.has_differences for result in results):
+        click.get_current_context().exit(FOUND)
+
+
 @table_command(CARE, "locks", asks=True, csv=True)
 @click.option("--break", "is_to_break", is_flag=True, help="Take the locks from holders that are dead.")
 def locks(call: TableCall, is_to_break: bool) -> None:

@@ -24,7 +24,7 @@ from hoodie.client.savepoint_service import SavepointService
 from hoodie.client.shown_client import client_html
 from hoodie.client.table_services import TableServices
 from hoodie.client.table_version import upgrade_if_due
-from hoodie.client.write_result import HoodieWriteResult
+from hoodie.client.write_result import CommitState, HoodieWriteResult
 from hoodie.common.config.property import display_value
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -38,6 +38,7 @@ from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.metrics.metrics import HoodieMetrics, Operation
 from hoodie.metrics.progress import ProgressCallback, ProgressListener, SafeCallback
 from hoodie.metrics.progress_bar import progress_bar
+from hoodie.sync.catalog_sync import CatalogSync
 from hoodie.table.action.cluster.clustering_explanation import ClusteringExplanation
 from hoodie.table.action.index.schedule_index_action_executor import index_partitions
 from hoodie.table.action.listeners import CompletionListeners
@@ -93,6 +94,9 @@ class BaseHoodieTableServiceClient:
             display_value("hoodie.base.path", config.base_path).strip("'"),
         )
         self._service_listeners = CompletionListeners(self._metrics, (self._publisher,))
+        self._catalogs = CatalogSync(config, self._metrics, context)
+        self._told_states: list[CommitState] = []
+        self._calls = 0
         self._measured_instant: str | None = None
         index_type = str(config.index.index_type)
         if config.index.index_class is None and index_type not in self.supported_indexes:
@@ -200,6 +204,11 @@ class BaseHoodieTableServiceClient:
     def metrics(self) -> HoodieMetrics:
         """The steps of the newest instant that this client worked on, including its start and its commit."""
         return self._metrics
+
+    @property
+    def engine_context(self) -> HoodieEngineContext:
+        """The engine."""
+        return self._session.context
 
     # --- table services -----------------------------------------------------------------------------------------
 
@@ -471,6 +480,8 @@ class BaseHoodieTableServiceClient:
             result: Its result; None if it did nothing.
             action: Its action as long as it was pending.
         """
+        if result is not None:
+            self._note_completed(result.commit_state)
         if result is not None and self._service_listeners.is_on:
             name, time = self._session.now().table_config.table_name, result.instant_time
             self._service_listeners.completed(
@@ -631,6 +642,8 @@ class BaseHoodieTableServiceClient:
             self._services.wait()
             snapshot = self._session.now()
             done = self._indexes.take_back(snapshot, instant_time) or self._rollbacks.rollback(snapshot, instant_time)
+            if done:
+                self._note_completed()
             call.summary = f"rollback of {instant_time}" if done else f"nothing to roll back: no instant {instant_time}"
         self._forget(instant_time)
         if done:
@@ -658,6 +671,8 @@ class BaseHoodieTableServiceClient:
             self._metrics.step("roll back failed writes"),
         ):
             rolled_back = self._rollbacks.rollback_failed_writes(self._session.now())
+            if rolled_back:
+                self._note_completed()
         for instant_time in rolled_back:
             self._forget(instant_time)
             self._session.index.rollback_commit(instant_time)
@@ -735,6 +750,7 @@ class BaseHoodieTableServiceClient:
         with self._call("restore") as call, self._alone():
             self._services.wait()
             undone = restore(instant_time)
+            self._note_completed()
             call.summary = f"restore to {instant_time}"
         for undone_time in undone:
             self._forget(undone_time)
@@ -799,10 +815,44 @@ class BaseHoodieTableServiceClient:
 
     @contextmanager
     def _call(self, name: str) -> Iterator[Operation]:
-        """Measure one call on the client, which must be open; see `HoodieMetrics.operation`."""
+        """Measure one call on the client, which must be open; see `HoodieMetrics.operation`.
+
+        Catalogs are told at the end of the outermost call, when its locks are released.
+        """
         self._check_open(name)
         with self._metrics.operation(name) as call:
-            yield call
+            self._calls += 1
+            try:
+                yield call
+            finally:
+                self._calls -= 1
+            if self._calls == 0:
+                self._tell_catalogs()
+
+    def _note_completed(self, state: CommitState | None = None) -> None:
+        """Note that the call completed an action that catalogs may have to know of.
+
+        Args:
+            state: Where errors of the sync are noted.
+        """
+        self._catalogs.note()
+        if state is not None and self._catalogs.is_on:
+            self._told_states.append(state)
+
+    def _tell_catalogs(self) -> tuple[str, ...]:
+        """Sync the catalogs, if an action of the call was completed.
+
+        Returns:
+            The errors.
+
+        Raises:
+            HoodieSyncException: It failed, and the configuration says that this is an error.
+        """
+        states, self._told_states = self._told_states, []
+        failures = self._catalogs.run()
+        for state in states:
+            state.service_errors = (*state.service_errors, *failures)
+        return failures
 
     def _check_open(self, name: str) -> None:
         if self._is_closed:

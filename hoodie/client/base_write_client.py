@@ -701,7 +701,13 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         self._service_errors = ()
         if is_committed:
             self._service_errors = self._listeners.follow_up(result.instant_time, self._committer.take_failures())
+            self._note_completed(result.commit_state)
         result.commit_state.service_errors = self._service_errors
+
+    def _tell_catalogs(self) -> tuple[str, ...]:
+        failures = super()._tell_catalogs()
+        self._service_errors += failures
+        return failures
 
     def _run_due_services(self, instant_time: str) -> list[str]:
         if self._is_closed:

@@ -25,9 +25,12 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import commit_action
 from hoodie.config.callback_config import HoodieWriteCommitCallbackConfig
 from hoodie.config.index_config import IndexType
+from hoodie.config.sync_config import HoodieSyncConfig
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import WriteConcurrencyMode
+from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.sync.catalog_sync import CatalogSync
 from hoodie.table.open_table import look_at_table
 from hoodie.table.table_overwrite import TableOverwrite
 from hoodie.transaction.transaction_manager import TransactionManager
@@ -70,11 +73,16 @@ class TableReplacement:
         transactions = TransactionManager(self.config)
         try:
             with transactions.alone():
-                return self._replace(data, transactions)
+                result, catalogs = self._replace(data, transactions)
         finally:
             transactions.close()
+        if result.is_committed:
+            catalogs.note()
+            state = result.commit_state
+            state.service_errors = (*state.service_errors, *catalogs.run())
+        return result
 
-    def _replace(self, data: Any, transactions: TransactionManager) -> HoodieWriteResult:
+    def _replace(self, data: Any, transactions: TransactionManager) -> tuple[HoodieWriteResult, CatalogSync]:
         given = self.config
         old = look_at_table(given)
         refuse_unknown_writes(old, self.completed)
@@ -88,6 +96,7 @@ class TableReplacement:
             table_to_create(staged).create()
             with self.open_client(staged) as client:
                 result = run_operation(client, self.operation, data, staged)
+                context = client.engine_context
         except BaseException as error:
             overwrite.drop()
             error.add_note(
@@ -97,7 +106,7 @@ class TableReplacement:
         with transactions.transaction(old, f"overwrite {overwrite.time}") as transaction:
             attrs.evolve(overwrite, check_held=transaction.check_held).take_place(old, config)
         self._tell(callbacks, old.base_path, result)
-        return result
+        return result, CatalogSync(config, HoodieMetrics(), context)
 
     def _tell(self, callbacks: CommitCallbacks, base_path: str, result: HoodieWriteResult) -> None:
         if not (callbacks.is_on and result.is_committed):
@@ -121,6 +130,7 @@ def _config_of_new_table(config: HoodieWriteConfig, folder: str) -> HoodieWriteC
         "lock": attrs.evolve(config.lock, single_writer_enable=False),
         # Told when the table is in its place.
         "callback": HoodieWriteCommitCallbackConfig(),
+        "sync": HoodieSyncConfig(),
     }
     if config.index.index_class is not None and config.index.index_type is not IndexType.BUCKET:
         # Indexes that keep keys by the table's folder learn of the files there, from the next write on.

@@ -39,9 +39,7 @@ class GlueCatalogSyncClientConfig(PropertyGroup):
         _PREFIX + "changed_partitions_read_parallelism", integer(minimum=1), 1
     )
     """The number of threads that look up given partitions, 1000 a request."""
-    partition_change_parallelism: int = property_field(
-        _PREFIX + "partition_change_parallelism", integer(minimum=1), 1
-    )
+    partition_change_parallelism: int = property_field(_PREFIX + "partition_change_parallelism", integer(minimum=1), 1)
     """The number of threads that add, change (100 a request) and remove (25 a request) partitions."""
     metadata_file_listing: bool | None = property_field(_PREFIX + "metadata_file_listing", boolean(), None)
     """The table parameter `hudi.metadata-listing-enabled`: whether Athena lists files by the metadata table. Default:

@@ -41,6 +41,16 @@ class HoodieEngineContext(ABC):
     def default_parallelism(self) -> int:
         """The number of tasks that run at once."""
 
+    @property
+    def metastore_uris(self) -> str | None:
+        """The Hive Metastore that the engine's session uses, as ``hive.metastore.uris``; None if there is none."""
+        return None
+
+    @property
+    def spark_version(self) -> str | None:
+        """The version of Spark, such as ``3.5.9``; None for an engine without Spark."""
+        return None
+
     @abstractmethod
     def to_data(self, records: Any, schema: pa.Schema | None = None, is_tagged: bool = False) -> HoodieData:
         """Turn input in one of the engine's own forms (see the client) into data; `normalise` decides the types.

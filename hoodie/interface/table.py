@@ -57,6 +57,8 @@ from hoodie.query.slice_ranges import range_columns
 from hoodie.query.table_query import Filters, QueryTime, QueryTimes, TableQuery
 from hoodie.stats.table_numbers import TableNumbers
 from hoodie.storage.storage_options import StorageOptions, secrets_of
+from hoodie.sync.catalog_sync import sync_catalogs
+from hoodie.sync.sync_result import SyncResult
 from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint, savepoints
@@ -936,6 +938,27 @@ class Table(TableReads):
             dry_run: See `upgrade`.
         """
         return HoodieTableMetaClient.downgrade(self._config({}), to_version, dry_run=dry_run)
+
+    def sync(
+        self,
+        catalog: str | None = None,
+        *,
+        properties: Mapping[str, Any] | None = None,
+        check: bool = False,
+        full: bool = False,
+    ) -> list[SyncResult]:
+        """Tell a catalog of the table, so that Spark, Trino and Athena find it by name.
+
+        Args:
+            catalog: ``hms``, ``glue`` or ``manifest``; None for what Hudi's options say. See `hoodie.sync_table`.
+            properties: Hudi's options for this call, on top of those of the table.
+            check: Change nothing, and tell all differences.
+            full: Compare everything, and repair all differences.
+
+        Raises:
+            HoodieSyncException: The catalog refuses, or cannot be reached.
+        """
+        return sync_catalogs(self._config(properties), catalog, check=check, full=full)
 
     def drop(self, *, dry_run: bool = False) -> TableRemoval:
         """Delete the table: all files of its folder, which must hold nothing but the table.

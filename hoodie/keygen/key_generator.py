@@ -147,6 +147,26 @@ def key_generator_kind(table_config: HoodieTableConfig) -> str:
     return kind or USER_KIND
 
 
+def time_partition_fields(table_config: HoodieTableConfig) -> tuple[str, ...]:
+    """The partition fields whose values a key generator makes a text of times of, as far as the table stores it.
+
+    Args:
+        table_config: The table's properties.
+
+    Raises:
+        HoodieNotSupportedException: hoodie does not have the key generator.
+    """
+    kind = key_generator_kind(table_config)
+    if kind == "TIMESTAMP":
+        return table_config.partition_fields
+    if kind != "CUSTOM":
+        return ()
+    texts = (table_config.properties.get(key, "") for key in _PARTITION_KEYS)
+    parts = (part.strip().partition(":") for text in texts for part in text.split(","))
+    times = {name.strip() for name, _, kind in parts if kind.strip().upper() == PartitionKeyType.TIMESTAMP}
+    return tuple(field for field in table_config.partition_fields if field in times)
+
+
 def _partition_types(
     table_config: HoodieTableConfig, fields: tuple[str, ...], written: Mapping[str, str]
 ) -> tuple[PartitionKeyType, ...]:

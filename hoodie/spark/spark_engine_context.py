@@ -92,6 +92,23 @@ class HoodieSparkEngineContext(HoodieEngineContext):
             )
         return self._parallelism
 
+    @property
+    def metastore_uris(self) -> str | None:
+        """See the contract: of the session's configuration, or of Hadoop's (``hive-site.xml``), which Connect hides."""
+        for key in ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris", "hive.metastore.uris"):
+            given = self._spark.conf.get(key, None)
+            if given:
+                return str(given)
+        context = spark_context(self._spark)
+        if context is None:
+            return None
+        found = context._jsc.hadoopConfiguration().get("hive.metastore.uris")
+        return str(found) if found else None
+
+    @property
+    def spark_version(self) -> str | None:
+        return str(self._spark.version)
+
     def to_data(self, records: Any, schema: pa.Schema | None = None, is_tagged: bool = False) -> SparkData:
         """Turn a DataFrame, or an RDD of `HoodieRecord` (not on Spark Connect), into data.
 

@@ -9,6 +9,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.storage import storage_path
+from hoodie.sync.sync_result import SyncedEntry, SyncResult
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,43 @@ def write_manifest(snapshot: TableSnapshot, absolute_paths: bool = True, *, read
         snapshot = newer
     logger.info("wrote the manifest %s of %d files", path, len(lines))
     return path
+
+
+def sync_manifest(snapshot: TableSnapshot, *, check: bool = False) -> SyncResult:
+    """Write the manifest with full paths, as a sync.
+
+    Args:
+        snapshot: The table.
+        check: Write nothing, and tell the lines that differ.
+
+    Raises:
+        HoodieNotSupportedException: The table is merge-on-read.
+        HoodieIOException: Storage failed.
+    """
+    path = storage_path.join(snapshot.meta_path, ABSOLUTE_PATH_MANIFEST_FOLDER_NAME, MANIFEST_FILE_NAME)
+    last = snapshot.active_timeline.completed_writes().last_instant
+    commit = "" if last is None else last.requested_time
+    before = _lines_of(snapshot, path)
+    if check:
+        now = set(_latest_base_files(snapshot, True))
+        missing = () if before is None else tuple(f"the line {line} is missing" for line in sorted(now - before))
+        stale = tuple(f"the line {line} is stale" for line in sorted((before or set()) - now))
+        differences = ("there is no manifest",) if before is None else (*missing, *stale)
+        entry = SyncedEntry(path, differences=differences)
+    else:
+        write_manifest(snapshot)
+        after = _lines_of(snapshot, path)
+        changes = () if before is None or before == after else ("the files",)
+        entry = SyncedEntry(path, is_created=before is None, parameters=changes)
+    return SyncResult("the manifest", snapshot.base_path, commit, (entry,), check)
+
+
+def _lines_of(snapshot: TableSnapshot, path: str) -> set[str] | None:
+    """The lines of a manifest; None if there is none."""
+    try:
+        return set(snapshot.storage.read(path).decode().splitlines())
+    except FileNotFoundError:
+        return None
 
 
 def _completed(snapshot: TableSnapshot) -> tuple[HoodieInstant, ...]:

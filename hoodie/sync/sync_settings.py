@@ -144,7 +144,7 @@ def sync_settings(
     problems: list[str] = []
     catalogs = _catalogs(config, catalog, problems)
     uris = _uris(config.hive_sync, environment, session_uris, problems) if HMS in catalogs else ""
-    hive, sync = config.hive_sync, config.sync
+    hive, sync, glue = config.hive_sync, config.sync, config.glue_sync
     fields = table_config.partition_fields if hive.partition_fields is None else hive.partition_fields
     if sync.base_path is not None and not is_same_path(sync.base_path, config.base_path):
         problems.append(
@@ -164,8 +164,8 @@ def sync_settings(
         SyncSettings(
             catalog=name,
             uris=uris if name == HMS else "",
-            database=hive.database or table_config.database_name or "default",
-            table=hive.table or table_config.table_name,
+            database=(name == GLUE and glue.database_name) or hive.database or table_config.database_name or "default",
+            table=(name == GLUE and glue.table_name) or hive.table or table_config.table_name,
             partition_fields=fields,
             extractor=extractor,
             strategy=hive.table_strategy,
@@ -187,7 +187,7 @@ def sync_settings(
             touch_partitions=sync.touch_partitions,
             conditional=sync.conditional,
             force_recreate=sync.force_recreate,
-            recreate_on_error=hive.recreate_table_on_error,
+            recreate_on_error=hive.recreate_table_on_error or (name == GLUE and glue.recreate_table_on_error),
             ignore_exceptions=hive.ignore_exceptions,
             with_table_definition=sync.with_table_definition,
             derived_partition_columns=sync.derived_partition_columns,

@@ -1,0 +1,193 @@
+"""Syncs of a table with its catalogs: by hand, and after the actions of a client.
+
+Hudi: org.apache.hudi.sync.common.util.SyncUtilHelpers.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from hoodie.common.config.property import check_properties
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.exception import HoodieException, HoodieSyncException
+from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
+from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.storage.storage_options import StorageOptions
+from hoodie.sync.catalog_client import CatalogClient
+from hoodie.sync.hive_sync_tool import HiveSyncTool
+from hoodie.sync.manifest_file_writer import sync_manifest
+from hoodie.sync.sync_result import SyncResult
+from hoodie.sync.sync_settings import GLUE, MANIFEST, SyncSettings, sync_settings
+
+logger = logging.getLogger(__name__)
+
+
+def sync_table(
+    path: str | os.PathLike[str],
+    catalog: str | None = None,
+    *,
+    properties: Mapping[str, Any] | None = None,
+    storage_options: StorageOptions | None = None,
+    check: bool = False,
+    full: bool = False,
+) -> list[SyncResult]:
+    """Tell a catalog of a table: its name, columns, location and partitions; the table itself is not changed.
+
+        hoodie.sync_table("/data/trips", "hms", properties={
+            "hoodie.datasource.hive_sync.metastore.uris": "thrift://metastore:9083",
+            "hoodie.datasource.hive_sync.database": "rides",
+        })
+
+    Name, database, partition columns and how partition paths become values are taken from the table, unless an option
+    says otherwise. A second call without a new commit costs one request for each name. See ``docs/catalogs.md``.
+
+    Args:
+        path: The table's folder.
+        catalog: ``hms`` for a Hive Metastore, ``glue`` for AWS Glue, ``manifest`` for a file with the names of the
+            newest files. By default what ``hoodie.datasource.hive_sync.mode`` or
+            ``hoodie.meta.sync.client.tool.class`` says.
+        properties: Hudi's options, such as ``hoodie.datasource.hive_sync.table``.
+        storage_options: Options and credentials of the table's storage, or a function that returns them.
+        check: Change nothing, and tell all differences between the catalog and the table.
+        full: Compare everything, and repair all differences; by default only what commits since the last sync touched.
+
+    Returns:
+        One result for each catalog.
+
+    Raises:
+        HoodieConfigException: Options are wrong or missing.
+        TableNotFoundException: There is no table.
+        HoodieSyncException: The catalog refuses, or cannot be reached.
+        HoodieException: The table cannot be read.
+    """
+    check_properties(properties)
+    config = HoodieWriteConfig.from_properties(os.fspath(path), dict(properties or {}), storage_options)
+    return sync_catalogs(config, catalog, check=check, full=full)
+
+
+def sync_catalogs(
+    config: HoodieWriteConfig,
+    catalog: str | None = None,
+    *,
+    context: HoodieEngineContext | None = None,
+    check: bool = False,
+    full: bool = False,
+) -> list[SyncResult]:
+    """Sync a table with its catalogs; see `sync_table`. If several catalogs fail, the errors are raised together.
+
+    Args:
+        config: The options, and the table's folder.
+        catalog: See `sync_table`.
+        context: The engine, which knows the metastore and the version of a Spark session.
+        check: See `sync_table`.
+        full: See `sync_table`.
+    """
+    snapshot = TableSnapshot.load(
+        config.base_path,
+        config.storage_options,
+        retry=config.retry.policy,
+        listing_choice=MetadataListingChoice(is_enabled=config.metadata.enable is not False),
+    )
+    results: list[SyncResult] = []
+    failures: list[HoodieException] = []
+    uris, spark_version = (None, None) if context is None else (context.metastore_uris, context.spark_version)
+    for settings in sync_settings(config, snapshot.table_config, catalog=catalog, session_uris=uris):
+        if spark_version and not settings.spark_version:
+            settings = attrs.evolve(settings, spark_version=spark_version)
+        try:
+            results.append(_sync(snapshot, settings, config, check=check, full=full))
+        except HoodieException as error:
+            failures.append(error)
+    if len(failures) == 1:
+        raise failures[0]
+    if failures:
+        raise HoodieSyncException(f"{len(failures)} catalogs could not be told: {'; '.join(map(str, failures))}")
+    return results
+
+
+def _sync(
+    snapshot: TableSnapshot, settings: SyncSettings, config: HoodieWriteConfig, *, check: bool, full: bool
+) -> SyncResult:
+    if settings.catalog == MANIFEST:
+        return sync_manifest(snapshot, check=check)
+    with open_catalog(settings, config) as client:
+        return HiveSyncTool(snapshot, settings, client).sync(check=check, full=full)
+
+
+def open_catalog(settings: SyncSettings, config: HoodieWriteConfig) -> CatalogClient:
+    """A connection to a catalog.
+
+    Args:
+        settings: The resolved options.
+        config: The options of the connection.
+
+    Raises:
+        HoodieSyncException: The library that speaks to the catalog is missing, or the catalog cannot be reached.
+    """
+    # Imported here: the core needs neither library, and a start without a catalog takes less time.
+    if settings.catalog == GLUE:
+        from hoodie.sync.glue_client import GlueCatalogClient
+
+        return GlueCatalogClient(config.glue_sync, config.aws)
+    from hoodie.sync.hms_client import HiveMetastoreClient
+
+    return HiveMetastoreClient(settings.uris, batch_num=settings.batch_num)
+
+
+class CatalogSync:
+    """Syncs a table with its catalogs after the actions of a client. Never fails, unless the user asks for it.
+
+    Args:
+        config: The writer's configuration.
+        metrics: Times the syncs.
+        context: The engine, which knows the metastore and the version of a Spark session.
+    """
+
+    def __init__(self, config: HoodieWriteConfig, metrics: HoodieMetrics, context: HoodieEngineContext) -> None:
+        self._config = config
+        self._metrics = metrics
+        self._context = context
+        self._is_due = False
+
+    @property
+    def is_on(self) -> bool:
+        """Whether options ask for it."""
+        return self._config.sync.is_on
+
+    def note(self) -> None:
+        """Note that an action of the client was completed, so that a sync is due."""
+        self._is_due = self.is_on
+
+    def run(self) -> tuple[str, ...]:
+        """Sync, if that is due. Called without the table's lock.
+
+        Returns:
+            What failed, one line for each catalog.
+
+        Raises:
+            HoodieSyncException: It failed, and ``hoodie.datasource.hive_sync.ignore_exceptions = false`` is given.
+        """
+        if not self._is_due:
+            return ()
+        self._is_due = False
+        try:
+            with self._metrics.step("sync the catalogs"):
+                for result in sync_catalogs(self._config, context=self._context):
+                    logger.info("%s", result)
+        except Exception as error:
+            text = (
+                f"the catalogs were not told of {self._config.base_path}: {type(error).__name__}: "
+                f"{str(error).rstrip('.')}. The table is not affected, and the next sync makes up for it"
+            )
+            if self._config.hive_sync.ignore_exceptions is False:
+                raise HoodieSyncException(text) from error
+            logger.warning("%s", text)
+            return (f"catalog sync: {text}",)
+        return ()
