@@ -139,7 +139,7 @@ def sync_settings(
         HoodieConfigException: Options are missing, not supported or contradict each other; one message names all.
 
     Source: HoodieSparkSqlWriter.metaSync and the inference of defaults of HoodieSyncConfig. Differs: no catalog and no
-    address is taken by guess.
+    address is taken by guess; ``hoodie.datasource.hive_sync.recreate_table_on_error`` holds for Glue as well.
     """
     problems: list[str] = []
     catalogs = _catalogs(config, catalog, problems)

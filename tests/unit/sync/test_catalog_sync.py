@@ -46,6 +46,10 @@ def told(catalog: MemoryCatalog, name: str = "trips") -> str:
     return catalog.entry(name).parameters["last_commit_time_sync"]
 
 
+def files_of(table: hoodie.Table) -> list[str]:
+    return [f"{table.path}/{file.partition_path}/{file.file_name}" for file in table.files()]
+
+
 def newest(table: hoodie.Table) -> str:
     return table.history()[0].instant_time
 
@@ -247,7 +251,7 @@ def test_conflicts_of_writers_are_raised_as_before(tmp_path: Path, catalog: Memo
 def test_a_manifest_is_a_catalog(tmp_path: Path) -> None:
     table = create(tmp_path, rows("a"), {"hoodie.meta.sync.client.tool.class": "ManifestFileWriter"})
     manifest = tmp_path / ".hoodie/absolute-path-manifest/latest-snapshot.csv"
-    assert manifest.read_text().splitlines() == [str(tmp_path / file.path) for file in table.files()]
+    assert manifest.read_text().splitlines() == files_of(table)
     (checked,) = table.sync(check=True)
     assert not checked.has_differences
     manifest.write_text("/elsewhere\n")
@@ -255,7 +259,7 @@ def test_a_manifest_is_a_catalog(tmp_path: Path) -> None:
     assert checked.entries[0].differences[1] == "the line /elsewhere is stale"
     (repaired,) = table.sync("manifest")
     assert repaired.entries[0].is_changed
-    assert manifest.read_text().splitlines() == [str(tmp_path / file.path) for file in table.files()]
+    assert manifest.read_text().splitlines() == files_of(table)
 
 
 def test_the_names_of_glue_are_options_of_their_own(tmp_path: Path, catalog: MemoryCatalog) -> None:

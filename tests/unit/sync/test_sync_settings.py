@@ -131,6 +131,7 @@ def test_the_address_comes_from_the_session_then_from_hives_file(tmp_path: Path)
             f"and the hive-site.xml in HIVE_CONF_DIR = '{{folder}}' does not name hive.metastore.uris: set {HIVE}meta",
         ),
         ("<configuration/>", "does not name hive.metastore.uris"),
+        (SITE.replace("property>", "part>"), "does not name hive.metastore.uris"),
         ("<configuration>", "its hive-site.xml cannot be read (it is not XML: no element found"),
         (SITE.replace("site:9083", "${host}:9083"), "(hive.metastore.uris = thrift://${host}:9083 holds a variable)"),
         (
@@ -211,6 +212,19 @@ def test_all_options_are_followed(tmp_path: Path) -> None:
         incremental=False, no_partition_metadata=True, touch_partitions=True, conditional=True, force_recreate=True,
         recreate_on_error=True, ignore_exceptions=False, with_table_definition=False, derived_partition_columns=False,
     )  # fmt: skip
+
+
+def test_names_in_glue_may_be_others(tmp_path: Path) -> None:
+    names = {f"{HIVE}database": "d", f"{HIVE}table": "n"}
+    both = {**HMS, **names, TOOL: "HiveSyncTool,AwsGlueCatalogSyncTool"}
+    prefix = "hoodie.datasource.meta.sync.glue."
+    own = {f"{prefix}database_name": "gd", f"{prefix}table_name": "gn", f"{prefix}recreate_table_on_error": True}
+    hms, glue = settings_of(table_of(tmp_path), {**both, **own})
+    assert (hms.database, hms.table, hms.recreate_on_error) == ("d", "n", False)
+    assert (glue.database, glue.table, glue.recreate_on_error) == ("gd", "gn", True)
+    hms, glue = settings_of(table_of(tmp_path / "2"), {**both, f"{HIVE}recreate_table_on_error": True})
+    assert (glue.database, glue.table, glue.recreate_on_error) == (hms.database, hms.table, hms.recreate_on_error)
+    assert (glue.database, glue.table, glue.recreate_on_error) == ("d", "n", True)
 
 
 @pytest.mark.parametrize(
