@@ -18,6 +18,7 @@ from hoodie import HoodieTableMetaClient
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_definition
 from tests.integration.conftest import spark
+from tests.interop.hive_metastore import HiveMetastore
 from tests.interop.hudi_process import HudiNotFoundError, HudiProcess
 from tests.support.zones import in_zone
 
@@ -98,6 +99,17 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[st
     yield process_of
     for process in started.values():
         process.stop()
+
+
+@pytest.fixture(scope="session")
+def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
+    """A real Hive Metastore."""
+    try:
+        metastore = HiveMetastore(tmp_path_factory.mktemp("metastore"))
+    except HudiNotFoundError as error:
+        pytest.skip(str(error))
+    with metastore:
+        yield metastore
 
 
 @pytest.fixture

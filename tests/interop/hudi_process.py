@@ -166,6 +166,23 @@ class HudiProcess:
         """Change a setting of the JVM's Hadoop configuration, for all later writes."""
         self._call(command="set_hadoop_property", name=name, value=value)
 
+    def hive_sync(self, base_path: Path | str, uri: str, properties: Mapping[str, str]) -> None:
+        """Run ``HiveSyncTool`` by hand on a table, in mode ``hms``.
+
+        Args:
+            base_path: The table.
+            uri: Of the metastore.
+            properties: Options beside those that say where table and metastore are.
+        """
+        given = {
+            "hoodie.datasource.meta.sync.base.path": str(base_path),
+            "hoodie.datasource.hive_sync.mode": "hms",
+            "hoodie.datasource.hive_sync.use_jdbc": "false",
+            "hoodie.datasource.hive_sync.metastore.uris": uri,
+            **properties,
+        }
+        self._call(command="hive_sync", base_path=str(base_path), uri=uri, properties=given)
+
     def rollback(self, base_path: Path | str, instant_time: str) -> bool:
         """Roll back a completed instant; whether that was done."""
         options = {**COMMON_OPTIONS, **self.standing_options()}

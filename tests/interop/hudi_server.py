@@ -147,6 +147,21 @@ def rollback(spark: SparkSession, command: dict[str, Any]) -> bool:
         client.close()
 
 
+def hive_sync(spark: SparkSession, command: dict[str, Any]) -> None:
+    """Tell a Hive metastore of a table with Hudi's own tool."""
+    context = spark.sparkContext
+    conf = context._jvm.org.apache.hadoop.conf.Configuration(context._jsc.hadoopConfiguration())
+    conf.set("hive.metastore.uris", command["uri"])
+    properties = context._jvm.java.util.Properties()
+    for name, value in command["properties"].items():
+        properties.setProperty(name, value)
+    tool = context._jvm.org.apache.hudi.hive.HiveSyncTool(properties, conf)
+    try:
+        tool.syncHoodieTable()
+    finally:
+        tool.close()
+
+
 def set_hadoop_property(spark: SparkSession, command: dict[str, Any]) -> None:
     configuration = spark.sparkContext._jsc.hadoopConfiguration()
     if command["value"] is None:
@@ -412,6 +427,7 @@ COMMANDS = {
     "read_hfile": read_hfile,
     "read_each": read_each,
     "read_stream": read_stream,
+    "hive_sync": hive_sync,
     "index": index,
     "partition_values": partition_values,
     "rollback": rollback,
