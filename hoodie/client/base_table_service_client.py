@@ -833,7 +833,7 @@ class BaseHoodieTableServiceClient:
         """Note that the call completed an action that catalogs may have to know of.
 
         Args:
-            state: Where errors of the sync are noted.
+            state: The state of the action's result; errors of the sync are noted there.
         """
         self._catalogs.note()
         if state is not None and self._catalogs.is_on:

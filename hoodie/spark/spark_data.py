@@ -354,7 +354,7 @@ class SparkData(HoodieData):
         return self
 
     def _storage_level(self, frame: DataFrame) -> StorageLevel:
-        """Where the rows are kept: on the disks of executors alone if they may be many.
+        """The storage level of kept rows: the disks of executors alone if they may be many.
 
         Beyond its storage memory Spark would write them to disk too, but an executor whose memory is full of kept rows
         has no room left to compute further ones.

@@ -26,8 +26,9 @@ _SPARK = {
     "int": "integer", "long": "long", "float": "float", "double": "double", "boolean": "boolean", "string": "string",
     "enum": "string", "bytes": "binary", "fixed": "binary",
 }  # fmt: skip
-_TIMESTAMPS = frozenset({"timestamp-millis", "timestamp-micros"})
-_LOCAL_TIMESTAMPS = frozenset({"local-timestamp-millis", "local-timestamp-micros"})
+_TIMESTAMPS = frozenset(
+    {"timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros"}
+)
 _SCHEMA_KEY = "spark.sql.sources.schema"
 
 
@@ -212,7 +213,7 @@ def _hive_types(named: Mapping[str, Any], as_timestamp: bool) -> Callable[[Any],
                 )
                 # Hive has no such sign in names of nested fields.
                 return f"struct<{fields}>".replace("-", "_").lower()
-        if kind in _TIMESTAMPS or kind in _LOCAL_TIMESTAMPS:
+        if kind in _TIMESTAMPS:
             return "timestamp" if as_timestamp else "bigint"
         return _HIVE[kind if kind in _HIVE else details["type"]]
 
@@ -257,9 +258,8 @@ def _spark_type(avro: Any, named: Mapping[str, Any], with_comments: bool) -> str
         case "record":
             return _spark_struct(_record_fields(details), named, with_comments)
     if kind in _TIMESTAMPS:
+        # Hudi up to 1.2; its master says timestamp_ntz.
         return '"timestamp"'
-    if kind in _LOCAL_TIMESTAMPS:
-        return '"timestamp_ntz"'
     return f'"{_SPARK[kind if kind in _SPARK else details["type"]]}"'
 
 

@@ -17,7 +17,6 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieException, HoodieSyncException
-from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.sync.catalog_client import CatalogClient
@@ -25,6 +24,7 @@ from hoodie.sync.hive_sync_tool import HiveSyncTool
 from hoodie.sync.manifest_file_writer import sync_manifest
 from hoodie.sync.sync_result import SyncResult
 from hoodie.sync.sync_settings import GLUE, MANIFEST, SyncSettings, sync_settings
+from hoodie.table.open_table import look_as_writer
 
 logger = logging.getLogger(__name__)
 
@@ -89,12 +89,7 @@ def sync_catalogs(
         check: See `sync_table`.
         full: See `sync_table`.
     """
-    snapshot = TableSnapshot.load(
-        config.base_path,
-        config.storage_options,
-        retry=config.retry.policy,
-        listing_choice=MetadataListingChoice(is_enabled=config.metadata.enable is not False),
-    )
+    snapshot = look_as_writer(config)
     results: list[SyncResult] = []
     failures: list[HoodieException] = []
     uris, spark_version = (None, None) if context is None else (context.metastore_uris, context.spark_version)

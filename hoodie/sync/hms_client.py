@@ -342,7 +342,7 @@ class HiveMetastoreClient(CatalogClient):
         """The answer to a request.
 
         Args:
-            doing: What is told if it fails.
+            doing: The words of the message if it fails.
             method: The name in `INTERFACE`.
             arguments: As the interface has them.
 

@@ -67,7 +67,7 @@ class SyncedCommits:
         """Whether an entry names the newest commit.
 
         Args:
-            parameters: Those of the entry. Entries of old releases of Hudi have no completion time.
+            parameters: The entry's parameters. Entries of old releases of Hudi have no completion time.
         """
         return parameters.get(LAST_COMMIT) == self.newest and parameters.get(LAST_COMPLETION) in (
             None, self.newest_completion,
@@ -77,7 +77,7 @@ class SyncedCommits:
         """Whether an entry names a commit that is newer than all of these: its sync saw a newer state of the table.
 
         Args:
-            parameters: Those of the entry.
+            parameters: The entry's parameters.
         """
         for key, mine in ((LAST_COMPLETION, self.newest_completion), (LAST_COMMIT, self.newest)):
             if key in parameters and mine is not None and parameters[key] != mine:
@@ -88,7 +88,7 @@ class SyncedCommits:
         """Whether the commit that an entry names lies behind the middle of the active timeline.
 
         Args:
-            parameters: Those of the entry.
+            parameters: The entry's parameters.
 
         Hudi: org.apache.hudi.hive.HiveSyncTool.isLastCommitTimeSyncedBehindTimelineMidpoint.
         """
@@ -106,7 +106,7 @@ def changed_partitions(
     Args:
         snapshot: The table.
         commits: Its commits.
-        parameters: Those of the entry.
+        parameters: The entry's parameters.
 
     Returns:
         Partition paths, sorted. None if the timeline does not tell: the entry names no commit, or one that is archived
