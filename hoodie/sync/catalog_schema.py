@@ -26,9 +26,7 @@ _SPARK = {
     "int": "integer", "long": "long", "float": "float", "double": "double", "boolean": "boolean", "string": "string",
     "enum": "string", "bytes": "binary", "fixed": "binary",
 }  # fmt: skip
-_TIMESTAMPS = frozenset(
-    {"timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros"}
-)
+_TIMESTAMPS = frozenset({"timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros"})
 _SCHEMA_KEY = "spark.sql.sources.schema"
 
 
