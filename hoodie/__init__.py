@@ -30,6 +30,7 @@ if _typing.TYPE_CHECKING:
     from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
     from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
     from hoodie.sync.catalog_sync import sync_table
+    from hoodie.sync.partition_value_extractor import PartitionValueExtractor
     from hoodie.table.action.commit.upsert_plan import UpsertPlan
 
 __version__ = "0.1.0"
@@ -52,6 +53,7 @@ __all__ = [
     "HoodieWriteConfig",
     "HoodieWriteResult",
     "MergeOutcome",
+    "PartitionValueExtractor",
     "PendingCommit",
     "ProgressEvent",
     "ReadPlan",
@@ -89,6 +91,7 @@ _MODULES = {
     "HoodieWriteConfig": "hoodie.config.write_config",
     "HoodieWriteResult": "hoodie.client.write_result",
     "MergeOutcome": "hoodie.merge.record_merger",
+    "PartitionValueExtractor": "hoodie.sync.partition_value_extractor",
     "PendingCommit": "hoodie.client.validator.pending_commit",
     "ProgressEvent": "hoodie.metrics.progress",
     "SparkRDDWriteClient": "hoodie.spark.spark_rdd_write_client",

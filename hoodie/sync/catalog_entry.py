@@ -41,8 +41,8 @@ class CatalogTable:
         serde_parameters: All of them, those of others too.
         parameters: All parameters of the table, those of others too.
         kind: ``EXTERNAL_TABLE``, ``MANAGED_TABLE``, ``VIRTUAL_VIEW`` or what else the catalog says.
-        stored: The client's own form of it (a struct of the metastore, an answer of Glue), from which it makes the changed
-            entry, so that nothing that hoodie does not know is lost. None in an entry that is to be created.
+        stored: The client's own form of it (a struct of the metastore, an answer of Glue), from which it makes the
+            changed entry, so that nothing that hoodie does not know is lost. None in an entry that is to be created.
     """
 
     database: str

@@ -81,7 +81,8 @@ def test_every_public_call_is_tried() -> None:
     public = {name for name in dir(HoodieLocalWriteClient) if not name.startswith("_")}
     methods = {name for name in public if callable(getattr(HoodieLocalWriteClient, name))}
     assert methods == CALLS.keys() - {"__enter__"} | {"close"}
-    assert public - methods == {"config", "engine_context", "metrics", "service_errors", "sql_validators", "supported_indexes"}
+    properties = {"config", "engine_context", "metrics", "service_errors", "sql_validators", "supported_indexes"}
+    assert public - methods == properties
 
 
 @pytest.mark.parametrize("name", CALLS)

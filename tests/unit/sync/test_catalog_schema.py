@@ -93,7 +93,9 @@ def test_named_types_are_found_where_they_are_used_again() -> None:
     money = {"type": "fixed", "name": "money", "size": 16, "logicalType": "decimal", "precision": 20, "scale": 3}
     avro = {
         "type": "record", "name": "r", "namespace": "n",
-        "fields": [{"name": "a", "type": money}, {"name": "b", "type": ["null", "n.money"]}, {"name": "c", "type": "money"}],
+        "fields": [
+            {"name": "a", "type": money}, {"name": "b", "type": ["null", "n.money"]}, {"name": "c", "type": "money"},
+        ],
     }  # fmt: skip
     found = table_columns(json.dumps(avro), ())
     assert [column.type for column in found.columns] == ["decimal(20,3)"] * 3

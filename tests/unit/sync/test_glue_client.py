@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import attrs
@@ -204,6 +206,7 @@ def test_a_managed_table_lacks_the_parameter_external_only(glue: GlueCatalogClie
 def test_names_are_sent_in_lower_case(glue: GlueCatalogClient, database: str) -> None:
     table = entry(database.upper(), "Trips", partition_keys=(CatalogColumn("City", "string"),))
     glue.create_table(table)
+    assert glue.has_database(database.upper())
     found = glue.table(database, "TRIPS")
     assert found is not None
     assert (found.database, found.name, found.partition_keys[0].name) == (database, "trips", "city")
@@ -237,6 +240,7 @@ def test_a_replaced_entry_keeps_what_hoodie_does_not_know(glue: GlueCatalogClien
     given |= {"Description": "by hand", "Owner": "anna", "Retention": 7}
     given["StorageDescriptor"] |= {"NumberOfBuckets": 3, "SortColumns": []}
     given["StorageDescriptor"]["Columns"][1]["Parameters"] = {"pii": "no"}
+    given["StorageDescriptor"]["SerdeInfo"]["Name"] = "by hand"
     glue._client.update_table(DatabaseName=database, TableInput=given)
 
     found = read(glue, found)
@@ -251,6 +255,7 @@ def test_a_replaced_entry_keeps_what_hoodie_does_not_know(glue: GlueCatalogClien
         7,
     )
     assert changed.stored["StorageDescriptor"]["NumberOfBuckets"] == 3
+    assert changed.stored["StorageDescriptor"]["SerdeInfo"]["Name"] == "by hand"
     assert changed.stored["StorageDescriptor"]["Columns"][1]["Parameters"] == {"pii": "no"}
     assert changed.columns == columns
     assert changed.parameters == {**found.parameters, "x": "1"}
@@ -311,8 +316,8 @@ def stored_entry() -> dict[str, Any]:
     }
 
 
-def answered(client: GlueCatalogClient, stubber: Stubber) -> CatalogTable:
-    stubber.add_response("get_table", {"Table": stored_entry()})
+def answered(client: GlueCatalogClient, stubber: Stubber, more: dict[str, Any] | None = None) -> CatalogTable:
+    stubber.add_response("get_table", {"Table": {**stored_entry(), **(more or {})}})
     found = client.table("db", "trips")
     assert found is not None
     return found
@@ -321,10 +326,12 @@ def answered(client: GlueCatalogClient, stubber: Stubber) -> CatalogTable:
 def test_a_recreated_table_has_no_partitions(glue: GlueCatalogClient, database: str) -> None:
     found = made(glue, entry(database))
     glue.add_partitions(found, partitions_of(3))
+    found.stored["StorageDescriptor"]["NumberOfBuckets"] = 3
     requests = Requests(glue)
     glue.recreate_table(attrs.evolve(found, location="s3a://bucket/other"))
     changed = read(glue, found)
     assert changed.location == "s3://bucket/other"
+    assert "NumberOfBuckets" not in changed.stored["StorageDescriptor"]
     assert glue.partition_values(changed) == []
     assert glue.tables(database) == ["trips"]
     # Source: AWSGlueCatalogSyncClient.createOrReplaceTable: first under another name.
@@ -592,7 +599,7 @@ def test_athena_lists_by_the_metadata_table_by_option(
             assert read(client, found).parameters[key] == expected
 
 
-def test_partition_indexes_are_made_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partition_indexes_are_made_and_removed(caplog: pytest.LogCaptureFixture) -> None:
     client = client_of(None, **{"partition_index_fields.enable": True, "partition_index_fields": "Year;month,day"})
     table = attrs.evolve(
         entry("db"), partition_keys=tuple(CatalogColumn(name, "string") for name in ("year", "month", "day"))
@@ -625,6 +632,10 @@ def test_partition_indexes_are_made_and_removed(monkeypatch: pytest.MonkeyPatch)
         requests = Requests(client)
         client.create_table(table)
         stubber.assert_no_pending_responses()
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [name for name, _ in requests] == [
+        "CreateTable", "GetPartitionIndexes", "DeletePartitionIndex", "CreatePartitionIndex",
+    ]  # fmt: skip
     assert requests.of("CreateTable")[0]["TableInput"]["Parameters"]["partition_filtering.enabled"] == "true"
 
 
@@ -639,9 +650,12 @@ def test_each_partition_field_has_an_index_by_default_up_to_three(caplog: pytest
             stubber.add_response(
                 "create_partition_index", {}, {"DatabaseName": "db", "TableName": "trips", "PartitionIndex": new}
             )
+        requests = Requests(client)
         client.create_table(entry("db", partition_keys=keys))
         stubber.assert_no_pending_responses()
-    assert "at most 3 indexes" in caplog.text
+    assert len(requests.of("CreatePartitionIndex")) == 3
+    [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "at most 3 indexes" in record.getMessage()
 
 
 def test_indexes_of_others_stay_when_they_are_turned_off() -> None:
@@ -660,6 +674,7 @@ def test_indexes_of_others_stay_when_they_are_turned_off() -> None:
         requests = Requests(client)
         client.replace_table(attrs.evolve(found, parameters={"partition_filtering.enabled": "true"}))
         stubber.assert_no_pending_responses()
+    assert len(requests.of("DeletePartitionIndex")) == 1
     assert requests.of("UpdateTable")[0]["TableInput"]["Parameters"]["partition_filtering.enabled"] == "false"
 
 
@@ -745,18 +760,24 @@ def test_missing_boto3_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         client_of(None)
 
 
-def test_a_role_is_assumed(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", s3_server.endpoint)
+def with_role(endpoint: str) -> GlueCatalogClient:
     given = {
         "hoodie.aws.access.key": ACCESS_KEY,
         "hoodie.aws.secret.key": SECRET_KEY,
         "hoodie.aws.glue.region": "eu-west-1",
-        "hoodie.aws.glue.endpoint": s3_server.endpoint,
+        "hoodie.aws.glue.endpoint": endpoint,
         "hoodie.aws.role.arn": "arn:aws:iam::123456789012:role/sync",
         "hoodie.aws.role.external.id": "42",
     }
     config = HoodieWriteConfig.from_properties("/t", given)
-    with GlueCatalogClient(config.glue_sync, config.aws) as client:
+    return GlueCatalogClient(config.glue_sync, config.aws)
+
+
+def test_a_role_is_assumed(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", s3_server.endpoint)
+    with with_role(s3_server.endpoint) as client, caplog.at_level(logging.DEBUG, "botocore.endpoint"):
         signed: list[str] = []
         client._client.meta.events.register(
             "before-send.glue", lambda request, **_: signed.append(str(request.headers["Authorization"]))
@@ -764,6 +785,57 @@ def test_a_role_is_assumed(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch)
         client.databases()
     assert signed
     assert ACCESS_KEY not in signed[0]
+    [asked] = [record.getMessage() for record in caplog.records if "AssumeRole" in record.getMessage()]
+    assert "'RoleSessionName': 'hoodie'" in asked
+    assert "'ExternalId': '42'" in asked
+
+
+def test_a_role_that_may_not_be_assumed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = b"<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>"
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(403)
+            self.send_header("Content-Length", str(len(refusal)))
+            self.end_headers()
+            self.wfile.write(refusal)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    endpoint = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", endpoint)
+    try:
+        with (
+            with_role(endpoint) as client,
+            pytest.raises(HoodieSyncException, match="Allow sts:AssumeRole to this user"),
+        ):
+            client.databases()
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_secrets_are_not_printed() -> None:
+    given = {"access.key": "AKIAX", "secret.key": "very-secret", "session.token": "a-token", "glue.region": "eu-west-1"}
+    config = HoodieWriteConfig.from_properties("/t", {f"hoodie.aws.{key}": value for key, value in given.items()})
+    for shown in (repr(config), repr(config.aws), GlueCatalogClient(config.glue_sync, config.aws).title):
+        assert not any(secret in shown for secret in ("AKIAX", "very-secret", "a-token"))
+    assert "eu-west-1" in repr(config.aws)
+
+
+def test_fields_that_cannot_be_sent_back_are_left_out(stubbed: tuple[GlueCatalogClient, Stubber]) -> None:
+    client, stubber = stubbed
+    found = answered(client, stubber, {"ViewDefinition": {"IsProtected": True}, "Description": "by hand"})
+    stubber.add_response("update_table", {})
+    requests = Requests(client)
+    client.replace_table(found)
+    assert "ViewDefinition" not in requests.of("UpdateTable")[0]["TableInput"]
+    assert requests.of("UpdateTable")[0]["TableInput"]["Description"] == "by hand"
 
 
 def test_options_of_glue_are_checked() -> None:
