@@ -19,13 +19,13 @@ from typing import Any, Self
 
 import attrs
 from thriftpy2.protocol import TBinaryProtocolFactory
-from thriftpy2.thrift import TException, TProcessor
+from thriftpy2.thrift import TApplicationException, TException, TProcessor
 from thriftpy2.transport import TBufferedTransportFactory, TSocket
 
 from hoodie.sync.hms_client import escape_partition_value, hive_metastore_interface
 
 hms = hive_metastore_interface()
-_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
 _TEXTS = ("string", "varchar", "char")
 _LAST_CHANGE = "transient_lastDdlTime"
 
@@ -273,7 +273,7 @@ class _Work:
     def alter_table_with_environment_context(self, dbname: str, tbl_name: str, new_tbl: Any, context: Any) -> None:
         key = (dbname.lower(), tbl_name.lower())
         if key not in self._of.entries:
-            raise hms.InvalidOperationException(message=f"table {key[0]}.{key[1]} doesn't exist")
+            raise hms.InvalidOperationException(message=f"{key[0]}.{key[1]} table not found")
         old = self._of.entries[key]
         new_key = (new_tbl.dbName.lower(), new_tbl.tableName.lower())
         _check_name(new_key[1], hms.InvalidOperationException)
@@ -303,7 +303,10 @@ class _Work:
         del self._of.parts[key]
 
     def get_partition_names(self, db_name: str, tbl_name: str, max_parts: int) -> list[str]:
-        key = self._of.found(db_name, tbl_name)
+        key = (db_name.lower(), tbl_name.lower())
+        if key not in self._of.entries:
+            reason = "Internal error processing get_partition_names"
+            raise TApplicationException(TApplicationException.INTERNAL_ERROR, reason)
         names = sorted(_name_of(self._of.entries[key], values) for values in self._of.parts[key])
         return names if max_parts < 0 else names[:max_parts]
 
@@ -313,7 +316,10 @@ class _Work:
         return [parts[values] for values in sorted(parts) if _name_of(self._of.entries[key], values) in names]
 
     def add_partitions_req(self, request: Any) -> Any:
-        key = self._of.found(request.dbName, request.tblName)
+        key = (request.dbName.lower(), request.tblName.lower())
+        if key not in self._of.entries:
+            reason = f"Unable to add partitions because database or table {'.'.join(key)} does not exist"
+            raise hms.InvalidObjectException(message=reason)
         table, parts = self._of.entries[key], self._of.parts[key]
         new: dict[tuple[str, ...], Any] = {}
         for part in request.parts:
@@ -338,12 +344,16 @@ class _Work:
 
     def alter_partitions(self, db_name: str, tbl_name: str, new_parts: list[Any]) -> None:
         key = (db_name.lower(), tbl_name.lower())
-        parts = self._of.parts.get(key, {})
+        if key not in self._of.entries:
+            reason = "Unable to alter partitions because table or database does not exist."
+            raise hms.InvalidOperationException(message=reason)
+        parts = self._of.parts[key]
         for part in new_parts:
             if tuple(part.values) not in parts:
-                raise hms.InvalidOperationException(message="alter is not possible")
+                reason = f"NoSuchObjectException(message:partition values={part.values})"
+                raise hms.InvalidOperationException(message=f"Alter partition operation failed: {reason}")
         for part in new_parts:
-            part.sd.location = self._of.placed(part.sd.location, parts[tuple(part.values)].sd.location)
+            # The location stays as it was given, and its folder is not made.
             part.parameters = {_LAST_CHANGE: str(int(time.time())), **(part.parameters or {})}
             parts[tuple(part.values)] = part
 
@@ -372,12 +382,12 @@ def _check_types(old: list[Any], new: list[Any]) -> None:
 
 def _is_convertible(old: str, new: str) -> bool:
     first, second = (re.match(r"\w+", text)[0] for text in (old, new))  # type: ignore[index]
-    if old == new or (first == second and first in (*_TEXTS, "decimal", "struct")):
+    if old == new or (first == second and first in (*_TEXTS, "decimal")):
         return True
     if second in _TEXTS:
         return first in (*_NUMBERS, *_TEXTS, "date", "timestamp")
     if first in _TEXTS:
-        return second in ("double", "decimal")
+        return second == "double"
     return first in _NUMBERS and second in _NUMBERS and _NUMBERS.index(first) <= _NUMBERS.index(second)
 
 

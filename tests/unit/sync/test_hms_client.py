@@ -150,9 +150,16 @@ def test_a_refused_type_names_the_option(client: HiveMetastoreClient, table: Cat
 
 def test_an_entry_dropped_meanwhile_has_an_error_of_its_own(client: HiveMetastoreClient, table: CatalogTable) -> None:
     found = _created(client, table)
+    client.add_partitions(found, _partitions(table, "1"))
+    parts = client.partitions(found)
     client.drop_table("default", "trips")
+    for call in (client.add_partitions, client.set_locations, client.touch_partitions):
+        with pytest.raises(CatalogEntryChangedException, match="sync again"):
+            call(found, parts)
     with pytest.raises(CatalogEntryChangedException, match="sync again"):
         client.replace_table(found)
+    with pytest.raises(CatalogEntryChangedException, match="sync again"):
+        client.partitions(found, [("1",)])
 
 
 @pytest.mark.parametrize("kind", ["EXTERNAL_TABLE", "MANAGED_TABLE"])
@@ -242,7 +249,7 @@ def test_partitions_get_another_location(
     metastore.parts["default", "trips"]["1",].parameters["theirs"] = "1"
     known = client.partitions(found)
     client.set_locations(found, [attrs.evolve(known[0], location=f"{table.location}/moved")])
-    assert [one.location for one in client.partitions(found)] == [f"file:{table.location}/moved"]
+    assert [one.location for one in client.partitions(found)] == [f"{table.location}/moved"]
     assert metastore.parts["default", "trips"]["1",].parameters["theirs"] == "1"
 
 
