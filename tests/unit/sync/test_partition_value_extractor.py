@@ -97,7 +97,7 @@ def test_values_that_are_not_texts_are_refused() -> None:
         ("com.example.Extractor", "looks like a class of Java"),
         (f"{__name__}.NoSuch", "cannot be imported"),
         (f"{__name__}.WithArgument", "is called with no argument"),
-        ("pathlib.Path", "is not a subclass of hoodie.sync.partition_value_extractor.PartitionValueExtractor"),
+        ("pathlib.Path", "is not a subclass of hoodie.PartitionValueExtractor"),
         ("hoodie.sync.partition_value_extractor.PartitionValueExtractor", "does not define extract_partition_values"),
     ],
 )
