@@ -120,8 +120,7 @@ def changed_partitions(
         return None
     if all(instant.requested_time != stored for instant in commits.instants):
         return None
-    has_completions = snapshot.active_timeline.layout.has_completion_times
-    if last_archived(snapshot, completion if has_completions else stored, by_completion=has_completions) is not None:
+    if _was_archived_after(snapshot, completion):
         return None
     found: set[str] = set()
     for instant, time in commits.completions.items():
@@ -130,6 +129,23 @@ def changed_partitions(
             found.update(stat.partition_path for stat in metadata.write_stats)
             found.update(path for path, _ in metadata.replaced_file_groups)
     return tuple(sorted(found))
+
+
+def _was_archived_after(snapshot: TableSnapshot, completion: str) -> bool:
+    """Whether a commit that came after those that an entry was told of is in the archive only.
+
+    The commit that the entry names is active, so only commits that began earlier and completed late can be.
+    """
+    timeline = snapshot.active_timeline
+    if not timeline.layout.has_completion_times:
+        return last_archived(snapshot, completion, by_completion=True) is not None
+    if not timeline.has_archive:
+        return False
+    return any(
+        is_after(instant.completion_time or instant.requested_time, completion)
+        and not timeline.contains(instant.requested_time)
+        for instant in snapshot.archived_timeline.completed_writes()
+    )
 
 
 def stored_partitions(snapshot: TableSnapshot, paths: Iterable[str] | None = None) -> list[str]:

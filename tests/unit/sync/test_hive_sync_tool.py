@@ -487,3 +487,31 @@ def test_a_table_without_a_commit_is_told(tmp_path: Path) -> None:
     table = create(tmp_path, rows("a").schema)
     with pytest.raises(HoodieSyncException, match="no completed commit"):
         sync(table, MemoryCatalog())
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_an_archive_does_not_hide_a_commit_that_completed_late(tmp_path: Path, version: int) -> None:
+    """The late commit is archived by the time of the next sync, and the commit that the entry names is not."""
+    few = {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+        "hoodie.clean.commits.retained": 1, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3,
+        "hoodie.cleaner.policy.failed.writes": "LAZY", "hoodie.metadata.enable": False,
+    }  # fmt: skip
+    table = create(tmp_path, rows("a"), table_version=version, properties=few)
+    late = hoodie.HoodieLocalWriteClient(
+        HoodieWriteConfig.from_properties(table.path, {**few, "hoodie.auto.commit": False})
+    )
+    instant = late.start_commit()
+    result = late.insert(rows("late"), instant)
+    for day in ("b", "c"):
+        table.upsert(rows(day), properties=few)
+    catalog = MemoryCatalog()
+    sync(table, catalog)
+    late.commit(instant, result)
+    late.close()
+    for number in range(2):
+        table.upsert(rows(f"d{number}"), properties=few)
+        sync(table, catalog)
+        assert not sync(table, catalog, check=True).has_differences
+    assert ("late",) in catalog.values("trips")
