@@ -247,7 +247,9 @@ class HiveSyncTool:
             kind="MANAGED_TABLE" if settings.create_managed_table else "EXTERNAL_TABLE",
         )
         if found is None:
-            return entry
+            # By this parameter alone a metastore knows that the files are not its own.
+            own = {} if settings.create_managed_table else {"EXTERNAL": "TRUE"}
+            return attrs.evolve(entry, parameters={**own, **parameters})
         if [key.name for key in found.partition_keys] != [key.name for key in entry.partition_keys]:
             raise HoodieSyncException(
                 f"{self._client.title}: {found.full_name} has the partition columns "

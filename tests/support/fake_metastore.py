@@ -267,6 +267,9 @@ class _Work:
         tbl.sd.location = self._of.placed(tbl.sd.location, f"warehouse:/{key[1]}")
         tbl.createTime = int(time.time())
         tbl.parameters = {**(tbl.parameters or {}), _LAST_CHANGE: str(tbl.createTime)}
+        if tbl.tableType == "EXTERNAL_TABLE" and tbl.parameters.get("EXTERNAL") != "TRUE":
+            # The parameter decides: files of such a table are the metastore's.
+            tbl.tableType = "MANAGED_TABLE"
         self._of.entries[key] = tbl
         self._of.parts[key] = {}
 

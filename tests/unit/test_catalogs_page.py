@@ -48,6 +48,7 @@ def test_the_programs_of_the_page_do_what_they_say(tmp_path: Path, capsys: pytes
         assert "default.trips: created, 2 partitions added" in result.output
         run(after_writes, names)
         assert hoodie.catalog(metastore.uri).tables() == ["trips"]
+        assert metastore.entry("trips").tableType == "EXTERNAL_TABLE"
         run(differences, names)
         assert "no difference between 1 name and" in capsys.readouterr().out
         names["rows"] = rows("thu")

@@ -70,11 +70,20 @@ def test_a_new_entry_has_all_that_readers_need(tmp_path: Path, version: int) -> 
     assert entry.parameters["last_commit_time_sync"] == newest.requested_time
     if version >= 8:
         assert entry.parameters["last_commit_completion_time_sync"] == newest.completion_time
+    assert (entry.kind, entry.parameters["EXTERNAL"]) == ("EXTERNAL_TABLE", "TRUE")
     assert entry.parameters["spark.sql.sources.provider"] == "hudi"
     assert {key: entry.parameters[key] for key in ("primaryKey", "preCombineField", "type")} == {
         "primaryKey": "id", "preCombineField": "ts", "type": "cow",
     }  # fmt: skip
     assert catalog.parts["default.trips"][("a",)].location == f"{tmp_path}/a"
+
+
+def test_managed_tables_are_made_on_demand_only(tmp_path: Path) -> None:
+    table = create(tmp_path, rows("a"))
+    catalog = MemoryCatalog()
+    sync(table, catalog, {"hoodie.datasource.hive_sync.create_managed_table": True})
+    assert catalog.entry("trips").kind == "MANAGED_TABLE"
+    assert "EXTERNAL" not in catalog.entry("trips").parameters
 
 
 def test_a_second_sync_without_a_commit_is_one_call(tmp_path: Path) -> None:
