@@ -39,6 +39,7 @@
     ├── HoodieHeartbeatException                   another writer is alive, or this one counts as dead
     ├── HoodieLockException                        the table's lock could not be taken, or was lost
     └── HoodieSyncException                        a catalog could not be told of the table
+        ├── CatalogChangeRefusedException          ... as it refuses a change of the entry, such as another type
         ├── CatalogEntryExistsException            ... as the name was taken meanwhile
         └── CatalogEntryChangedException           ... as another process changed the entry meanwhile
 
@@ -51,6 +52,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 __all__ = [
+    "CatalogChangeRefusedException",
     "CatalogEntryChangedException",
     "CatalogEntryExistsException",
     "HoodieAmbiguousKeyException",
@@ -287,6 +289,10 @@ class HoodieLockException(HoodieException):
 
 class HoodieSyncException(HoodieException):
     """A catalog could not be told of a table; the table itself is not affected, and the next sync makes up for it."""
+
+
+class CatalogChangeRefusedException(HoodieSyncException):
+    """A catalog refuses a change of an entry, such as another type of a column."""
 
 
 class CatalogEntryExistsException(HoodieSyncException):

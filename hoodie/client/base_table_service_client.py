@@ -38,7 +38,7 @@ from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.metrics.metrics import HoodieMetrics, Operation
 from hoodie.metrics.progress import ProgressCallback, ProgressListener, SafeCallback
 from hoodie.metrics.progress_bar import progress_bar
-from hoodie.sync.catalog_sync import CatalogSync
+from hoodie.sync.catalog_sync import CatalogSync, at_the_end
 from hoodie.table.action.cluster.clustering_explanation import ClusteringExplanation
 from hoodie.table.action.index.schedule_index_action_executor import index_partitions
 from hoodie.table.action.listeners import CompletionListeners
@@ -826,8 +826,8 @@ class BaseHoodieTableServiceClient:
                 yield call
             finally:
                 self._calls -= 1
-            if self._calls == 0:
-                self._tell_catalogs()
+            if self._calls == 0 and self._catalogs.is_on:
+                at_the_end(self._tell_catalogs)
 
     def _note_completed(self, state: CommitState | None = None) -> None:
         """Note that the call completed an action that catalogs may have to know of.
@@ -839,11 +839,8 @@ class BaseHoodieTableServiceClient:
         if state is not None and self._catalogs.is_on:
             self._told_states.append(state)
 
-    def _tell_catalogs(self) -> tuple[str, ...]:
+    def _tell_catalogs(self) -> None:
         """Sync the catalogs, if an action of the call was completed.
-
-        Returns:
-            The errors.
 
         Raises:
             HoodieSyncException: It failed, and the configuration says that this is an error.
@@ -852,7 +849,10 @@ class BaseHoodieTableServiceClient:
         failures = self._catalogs.run()
         for state in states:
             state.service_errors = (*state.service_errors, *failures)
-        return failures
+        self._catalogs_failed(failures)
+
+    def _catalogs_failed(self, failures: tuple[str, ...]) -> None:
+        """Note errors of a sync; those of writes are kept for `service_errors`."""
 
     def _check_open(self, name: str) -> None:
         if self._is_closed:

@@ -704,10 +704,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             self._note_completed(result.commit_state)
         result.commit_state.service_errors = self._service_errors
 
-    def _tell_catalogs(self) -> tuple[str, ...]:
-        failures = super()._tell_catalogs()
+    def _catalogs_failed(self, failures: tuple[str, ...]) -> None:
         self._service_errors += failures
-        return failures
 
     def _run_due_services(self, instant_time: str) -> list[str]:
         if self._is_closed:

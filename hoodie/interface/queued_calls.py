@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieLockException
 from hoodie.storage.storage_path import normalise_path
+from hoodie.sync.catalog_sync import catalogs_afterwards
 
 _queues: dict[str, threading.RLock] = {}
 _guard = threading.Lock()
@@ -29,6 +30,12 @@ def one_after_another(config: HoodieWriteConfig) -> Iterator[None]:
     if config.write.has_several_writers:
         yield
         return
+    # A slow catalog must not keep other threads waiting.
+    with catalogs_afterwards():
+        yield from _in_turn(config)
+
+
+def _in_turn(config: HoodieWriteConfig) -> Iterator[None]:
     path = normalise_path(config.base_path)
     with _guard:
         queue = _queues.setdefault(path, threading.RLock())

@@ -117,11 +117,14 @@ def table_columns(
         return CatalogColumn(field.name.lower(), hive_type(field.type), field.comment if with_comments else "")
 
     by_name = {field.name: field for field in fields}
+    # Catalogs keep names in lower case, so an option may give them like that.
+    by_lower_name = {field.name.lower(): field.name for field in fields}
+    key_names = [key if key in by_name else by_lower_name.get(key.lower(), key) for key in partition_fields]
     keys = [
         column(by_name[key]) if key in by_name and key not in texts else CatalogColumn(key.lower(), "string")
-        for key in partition_fields
+        for key in key_names
     ]
-    columns = [column(field) for field in fields if field.name not in partition_fields]
+    columns = [column(field) for field in fields if field.name not in key_names]
     seen: dict[str, str] = {}
     for field in fields:
         other = seen.setdefault(field.name.lower(), field.name)
@@ -131,7 +134,7 @@ def table_columns(
                 "names in lower case: rename one of them in the table"
             )
     named_keys = tuple(
-        attrs.evolve(key, name=name) for key, name in zip(keys, partition_fields, strict=True)
+        attrs.evolve(key, name=name) for key, name in zip(keys, key_names, strict=True)
     )  # Spark's names of the partition columns keep their case.
     return TableColumns(tuple(columns), named_keys, avro_schema, texts)
 

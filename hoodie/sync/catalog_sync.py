@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -134,6 +136,41 @@ def open_catalog(settings: SyncSettings, config: HoodieWriteConfig) -> CatalogCl
     from hoodie.sync.hms_client import HiveMetastoreClient
 
     return HiveMetastoreClient(settings.uris, batch_num=settings.batch_num)
+
+
+_waiting = threading.local()
+
+
+@contextmanager
+def catalogs_afterwards() -> Iterator[None]:
+    """Syncs that become due in a block run at its end, if it does not raise an error; those of the outermost block.
+
+    For calls that keep other threads waiting: a slow catalog must not.
+    """
+    if getattr(_waiting, "syncs", None) is not None:
+        yield
+        return
+    syncs: list[Callable[[], None]] = []
+    _waiting.syncs = syncs
+    try:
+        yield
+    finally:
+        _waiting.syncs = None
+    for sync in syncs:
+        sync()
+
+
+def at_the_end(sync: Callable[[], None]) -> None:
+    """Run a sync, or keep it for the end of a block of `catalogs_afterwards`.
+
+    Args:
+        sync: The sync.
+    """
+    syncs: list[Callable[[], None]] | None = getattr(_waiting, "syncs", None)
+    if syncs is None:
+        sync()
+    else:
+        syncs.append(sync)
 
 
 class CatalogSync:

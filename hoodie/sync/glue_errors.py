@@ -6,7 +6,12 @@ from collections.abc import Mapping, Set
 from contextlib import suppress
 from typing import Any
 
-from hoodie.exception import CatalogEntryChangedException, CatalogEntryExistsException, HoodieSyncException
+from hoodie.exception import (
+    CatalogChangeRefusedException,
+    CatalogEntryChangedException,
+    CatalogEntryExistsException,
+    HoodieSyncException,
+)
 
 with suppress(ImportError):  # an extra: hoodie[glue]
     from botocore.exceptions import (
@@ -20,6 +25,7 @@ with suppress(ImportError):  # an extra: hoodie[glue]
 
 NOT_THERE = "EntityNotFoundException"
 THERE = "AlreadyExistsException"
+_REFUSED = "InvalidInputException"
 _CHANGED = frozenset({"ConcurrentModificationException", "VersionMismatchException"})
 _DENIED = frozenset({"AccessDeniedException", "AccessDenied", "UnauthorizedException"})
 _UNKNOWN_CALLER = frozenset(
@@ -55,7 +61,8 @@ def glue_failure(begin: str, error: BotoCoreError | ClientError | ValueError) ->
 
     Returns:
         A `CatalogEntryExistsException` if the name is taken, a `CatalogEntryChangedException` if the thing is not there
-        or was changed meanwhile, else a `HoodieSyncException`.
+        or was changed meanwhile, a `CatalogChangeRefusedException` if a change is refused, else a
+        `HoodieSyncException`.
     """
     match error:
         case ClientError():
@@ -66,6 +73,8 @@ def glue_failure(begin: str, error: BotoCoreError | ClientError | ValueError) ->
                 kind = CatalogEntryExistsException
             elif code == NOT_THERE or code in _CHANGED:
                 kind = CatalogEntryChangedException
+            elif code == _REFUSED and error.operation_name == "UpdateTable":
+                kind = CatalogChangeRefusedException
             return kind(f"{begin}: {code}: {error_message(detail)}. {advice({code}, error.operation_name)}")
         case NoCredentialsError():
             what_to_do = (

@@ -10,8 +10,9 @@ Order, for each name of the table, as in Hudi:
 No call is made that changes anything before the values of all partitions are known to fit the partition columns. A sync
 never holds the table's lock, and deletes no data.
 
-Two syncs at once: the entry is read again right before it is changed. If another sync wrote a newer commit there
-meanwhile, that one stays. It is read once more afterwards, and written again if an older commit came on top.
+Two syncs at once: the first change of an entry takes the time of its commit away, and the last one stores the new time.
+A sync that finds a time there that it did not expect was met by another one: it begins again, with the table as it is
+then, and compares everything. A sync that dies leaves an entry without a time, which the next one compares as a whole.
 
 Hudi: org.apache.hudi.hive.HiveSyncTool and org.apache.hudi.sync.common.HoodieSyncClient.
 """
@@ -29,19 +30,21 @@ from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_table import plural
 from hoodie.exception import (
+    CatalogChangeRefusedException,
     CatalogEntryChangedException,
     CatalogEntryExistsException,
     HoodieSyncException,
 )
 from hoodie.storage import storage_path
 from hoodie.sync.catalog_client import CatalogClient
-from hoodie.sync.catalog_entry import CatalogPartition, CatalogTable
+from hoodie.sync.catalog_entry import CatalogColumn, CatalogPartition, CatalogTable
 from hoodie.sync.catalog_schema import TableColumns, table_columns
 from hoodie.sync.partition_value_extractor import EXTRACTOR_KEY, create_partition_value_extractor, extract_values
 from hoodie.sync.sync_result import SyncedEntry, SyncResult
 from hoodie.sync.sync_settings import SyncSettings
 from hoodie.sync.synced_commits import (
     LAST_COMMIT,
+    LAST_COMPLETION,
     SyncedCommits,
     changed_partitions,
     derived_partition_fields,
@@ -57,6 +60,7 @@ _OUTPUT = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat"
 _SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
 _READ_OPTIMIZED = "hoodie.query.as.ro.table"
 _MOST_ATTEMPTS = 3
+_NO_COMMIT = (None, None)
 
 
 @attrs.frozen
@@ -116,6 +120,8 @@ class HiveSyncTool:
         self._client = client
         self._extractor = create_partition_value_extractor(settings.extractor)
         self._values: dict[str, tuple[str, ...]] = {}
+        self._begun: set[str] = set()
+        """The names whose entries or partitions this sync has begun to change."""
 
     def sync(self, *, check: bool = False, full: bool = False) -> SyncResult:
         """Bring all entries up to date.
@@ -135,26 +141,45 @@ class HiveSyncTool:
                 f"{self._client.title}: write to it first"
             )
         views = views_of(self._settings, self._snapshot.table_config.table_type)
-        entries = [self._sync_view(view, check, full) for view in views]
+        entries = [self._synced(view, check, full) for view in views]
+        if check or full:
+            entries += self._stale_entries({view.name for view in views}, check)
         return SyncResult(self._client.title, self._snapshot.base_path, self._commits.newest, tuple(entries), check)
 
     # --- one entry ------------------------------------------------------------------------------------------------
 
+    def _synced(self, view: View, check: bool, full: bool) -> SyncedEntry:
+        """Sync one entry; again, with the table as it is then, if another sync came in between."""
+        for attempt in range(1, _MOST_ATTEMPTS + 1):
+            try:
+                return self._sync_view(view, check, full)
+            except (CatalogEntryChangedException, CatalogEntryExistsException):
+                if attempt == _MOST_ATTEMPTS:
+                    raise
+                self._look_again()
+        raise AssertionError("the last attempt returns or raises")
+
+    def _look_again(self) -> None:
+        """Go on with the table as it is now."""
+        self._snapshot = self._snapshot.refreshed()
+        for computed in ("_commits", "_avro_schema"):
+            self.__dict__.pop(computed, None)
+
     def _sync_view(self, view: View, check: bool, full: bool) -> SyncedEntry:
         found = self._client.table(self._settings.database, view.name)
-        name = f"{self._settings.database}.{view.name}"
+        name = self._full_name(view)
         if found is not None:
             self._refuse_foreign(found)
-        if (
-            found is not None
-            and not (check or full or self._settings.force_recreate)
-            and self._commits.are_told(found.parameters)
-            and _same_place(found.location, self._base_path)
-        ):
+            if self._commits.is_newer(found.parameters):
+                # Another sync saw a newer state of the table; or that commit was undone.
+                self._look_again()
+        is_here = found is not None and _same_place(found.location, self._base_path)
+        compares = check or full or self._settings.force_recreate or view.name in self._begun
+        if found is not None and is_here and not compares and self._commits.are_told(found.parameters):
             return SyncedEntry(name)
         if check:
             return SyncedEntry(name, differences=tuple(self._differences(view, found)))
-        if found is not None and not _same_place(found.location, self._base_path):
+        if found is not None and not is_here:
             logger.warning(
                 "%s: %s was the table at %s and becomes the one at %s",
                 self._client.title, name, found.location, self._base_path,
@@ -162,54 +187,151 @@ class HiveSyncTool:
             return self._recreate(view)
         if found is not None and self._settings.force_recreate:
             return self._recreate(view)
+        if found is None:
+            return self._create(view)
         try:
             return self._update(view, found, full)
-        except (CatalogEntryChangedException, CatalogEntryExistsException):
-            # Another sync was here; see what it did, and do what is left.
-            found = self._client.table(self._settings.database, view.name)
-            if found is not None:
-                self._refuse_foreign(found)
-            return self._update(view, found, full)
-        except HoodieSyncException as error:
-            if not self._settings.recreate_on_error or found is None:
+        except CatalogChangeRefusedException as error:
+            if not self._settings.recreate_on_error:
                 raise
             logger.warning("%s: %s is made anew, as it could not be changed: %s", self._client.title, name, error)
             return self._recreate(view)
 
-    def _update(self, view: View, found: CatalogTable | None, full: bool) -> SyncedEntry:
-        """Create or change an entry and its partitions, then store the commit."""
-        partitions = self._partitions_to_compare(found, full)
-        known = None if found is None else self._known_partitions(found, partitions, full)
-        plan = self._partition_plan(partitions, known or {}, is_all=known is None or partitions.are_all)
-        done = SyncedEntry(f"{self._settings.database}.{view.name}", is_created=found is None)
-        if found is None:
-            self._ensure_database()
-            self._client.create_table(self._wanted(view, None))
-            entry = self._entry_now(view)
-        else:
-            wanted = self._wanted(view, found)
-            changes = _column_changes(found, wanted)
-            done = attrs.evolve(done, columns=tuple(changes), parameters=tuple(_parameter_changes(found, wanted)))
-            entry = found
-            if wanted != found:
-                entry = self._replace(view, found, wanted, cascades=bool(changes) and bool(found.partition_keys))
-        self._change_partitions(entry, plan)
-        done = attrs.evolve(done, added=plan.add, moved=plan.moved_paths, dropped=plan.drop, touched=plan.touched_paths)
-        if not self._settings.conditional or done.is_changed or self._commits.are_far_ahead_of(entry.parameters):
-            self._store_commit(view, entry, found)
-        return done
+    def _create(self, view: View) -> SyncedEntry:
+        wanted = self._wanted(view, None)
+        added = self._all_to_add()
+        self._ensure_database()
+        self._client.create_table(wanted)
+        self._begun.add(view.name)
+        self._fill(view, added)
+        return SyncedEntry(self._full_name(view), is_created=True, added=added)
 
     def _recreate(self, view: View) -> SyncedEntry:
         """Make an entry anew, with all partitions."""
-        partitions = stored_partitions(self._snapshot) if self._has_partitions else ()
-        add = {self._values_of(path): path for path in partitions}
-        self._refuse_equal_values(partitions)
-        self._client.recreate_table(self._wanted(view, None))
-        entry = self._entry_now(view)
-        self._change_partitions(entry, _PartitionPlan(add=tuple(add.values())))
-        self._store_commit(view, entry, None)
-        name = f"{self._settings.database}.{view.name}"
-        return SyncedEntry(name, is_recreated=True, added=tuple(add.values()))
+        wanted = self._wanted(view, None)
+        added = self._all_to_add()
+        self._begun.add(view.name)
+        self._client.recreate_table(wanted)
+        self._fill(view, added)
+        return SyncedEntry(self._full_name(view), is_recreated=True, added=added)
+
+    def _all_to_add(self) -> tuple[str, ...]:
+        paths = tuple(stored_partitions(self._snapshot)) if self._has_partitions else ()
+        self._refuse_equal_values(paths)
+        return paths
+
+    def _fill(self, view: View, paths: tuple[str, ...]) -> None:
+        """Give a new entry its partitions, and the time of the newest commit."""
+        self._change_partitions(view, _PartitionPlan(add=paths))
+        self._store_commit(view, _NO_COMMIT)
+
+    def _update(self, view: View, found: CatalogTable, full: bool) -> SyncedEntry:
+        """Change an entry and its partitions, then store the commit."""
+        wanted = self._wanted(view, found)
+        partitions = self._partitions_to_compare(found, compares_all=full or view.name in self._begun)
+        known = self._known_partitions(found, partitions, full)
+        plan = self._partition_plan(partitions, known)
+        done = SyncedEntry(
+            self._full_name(view),
+            columns=tuple(_column_changes(found, wanted)),
+            parameters=tuple(_parameter_changes(found, wanted)),
+            added=plan.add, moved=plan.moved_paths, dropped=plan.drop, touched=plan.touched_paths,
+        )  # fmt: skip
+        expected = _told(found)
+        if wanted != found or plan.has_changes:
+            self._begin(view, found)
+            expected = _NO_COMMIT
+        self._change_partitions(view, plan)
+        if not self._settings.conditional or done.is_changed or self._commits.are_far_ahead_of(found.parameters):
+            self._store_commit(view, expected)
+        return done
+
+    def _begin(self, view: View, found: CatalogTable) -> None:
+        """Change columns, formats and parameters, and take the time of the last commit away.
+
+        As long as an entry has no such time, a sync is at work on it, or died: the next one compares everything.
+        """
+        now = self._entry_now(view)
+        if _told(now) != _told(found):
+            raise CatalogEntryChangedException(
+                f"{self._client.title}: another sync wrote {now.full_name} meanwhile: sync again"
+            )
+        self._begun.add(view.name)
+        wanted = self._wanted(view, now)
+        parameters = {
+            key: value for key, value in wanted.parameters.items() if key not in (LAST_COMMIT, LAST_COMPLETION)
+        }
+        wanted = attrs.evolve(wanted, parameters=parameters)
+        if wanted == now:
+            return
+        changes = _column_changes(now, wanted)
+        try:
+            self._client.replace_table(wanted, cascades=bool(changes) and bool(now.partition_keys))
+        except CatalogChangeRefusedException as error:
+            types = _type_changes(now.columns, wanted.columns)
+            if not types:
+                raise
+            raise CatalogChangeRefusedException(
+                f"{str(error).rstrip('.')}. The changed columns of {now.full_name}: {'; '.join(types)}. With "
+                "hoodie.datasource.hive_sync.recreate_table_on_error = true the entry is made anew then, and loses "
+                "what others wrote into it"
+            ) from error
+
+    def _store_commit(self, view: View, expected: tuple[str | None, str | None]) -> None:
+        """Store the newest commit.
+
+        Args:
+            view: The name.
+            expected: The times that the entry has, if no other sync came.
+
+        Raises:
+            CatalogEntryChangedException: Another sync ended since this one began, so that partitions and columns may be
+                those of either.
+        """
+        for _ in range(_MOST_ATTEMPTS):
+            now = self._entry_now(view)
+            if _told(now) != expected:
+                if view.name not in self._begun and self._commits.is_newer(now.parameters):
+                    logger.info("%s: a newer sync of %s was first", self._client.title, now.full_name)
+                    return
+                break
+            wanted = self._wanted(view, now)
+            try:
+                self._client.replace_table(
+                    attrs.evolve(wanted, parameters={**wanted.parameters, **self._commits.parameters})
+                )
+            except CatalogEntryChangedException:
+                continue
+            after = self._entry_now(view)
+            if self._commits.are_told(after.parameters) or self._commits.is_newer(after.parameters):
+                return
+            # An older sync came on top.
+            self._begun.add(view.name)
+            break
+        raise CatalogEntryChangedException(
+            f"{self._client.title}: another sync of {self._full_name(view)} ended meanwhile: sync again"
+        )
+
+    def _stale_entries(self, names: set[str], check: bool) -> list[SyncedEntry]:
+        """Entries of a merge-on-read table that this table has replaced: told, or removed."""
+        found = []
+        for suffix in ("_ro", "_rt", ""):
+            name = f"{self._settings.table}{suffix}"
+            entry = None if name in names else self._client.table(self._settings.database, name)
+            if entry is None or not is_of_hudi(entry) or not _same_place(entry.location, self._base_path):
+                continue
+            if self._settings.strategy != "ALL" or self._snapshot.table_config.table_type != "COPY_ON_WRITE":
+                continue
+            if check:
+                told = ("the entry is one of the merge-on-read table that was here before",)
+                found.append(SyncedEntry(entry.full_name, differences=told))
+            else:
+                self._client.drop_table(entry.database, entry.name)
+                found.append(SyncedEntry(entry.full_name, is_dropped=True))
+        return found
+
+    def _full_name(self, view: View) -> str:
+        return f"{self._settings.database}.{view.name}"
 
     def _wanted(self, view: View, found: CatalogTable | None) -> CatalogTable:
         """The entry as it is to be, without the time of the last commit; what others wrote into it stays."""
@@ -332,12 +454,12 @@ class HiveSyncTool:
     def _has_partitions(self) -> bool:
         return bool(self._settings.partition_fields) and not self._settings.no_partition_metadata
 
-    def _partitions_to_compare(self, found: CatalogTable | None, full: bool) -> _Partitions:
+    def _partitions_to_compare(self, found: CatalogTable, *, compares_all: bool) -> _Partitions:
         """The partitions of the table that are to be compared with the catalog's."""
         if not self._has_partitions:
             return _Partitions((), (), are_all=False)
         since = None
-        if found is not None and not full and self._settings.incremental:
+        if not compares_all and self._settings.incremental:
             since = changed_partitions(self._snapshot, self._commits, found.parameters)
         if since is None:
             return _Partitions(tuple(stored_partitions(self._snapshot)), (), are_all=True)
@@ -358,13 +480,10 @@ class HiveSyncTool:
         return {partition.values: partition for partition in known}
 
     def _partition_plan(
-        self,
-        partitions: _Partitions,
-        known: Mapping[tuple[str, ...], CatalogPartition | None],
-        is_all: bool,
+        self, partitions: _Partitions, known: Mapping[tuple[str, ...], CatalogPartition | None]
     ) -> _PartitionPlan:
         self._refuse_equal_values(partitions.present)
-        add, moved, touched, drop = [], [], [], []
+        add, moved, touched = [], [], []
         present = set()
         for path in partitions.present:
             values = self._values_of(path)
@@ -375,16 +494,37 @@ class HiveSyncTool:
             partition = known[values]
             location = self._location_of(path)
             if partition is not None and not _same_place(partition.location, location):
+                self._refuse_another(path, partition.location)
                 moved.append((path, attrs.evolve(partition, location=location)))
-            elif self._settings.touch_partitions and not is_all and partition is not None:
+            elif self._settings.touch_partitions and not partitions.are_all and partition is not None:
                 touched.append((path, partition))
-        gone = {self._values_of(path): path for path in partitions.gone}
-        for values in known:
-            if values not in present and (is_all or values in gone):
-                drop.append(values)
+        absent = {values: partition for values, partition in known.items() if values not in present}
+        if partitions.are_all:
+            drop = list(absent)
+        else:
+            gone = {self._values_of(path): path for path in partitions.gone}
+            drop = [values for values in absent if values in gone and self._is_at(absent[values], gone[values])]
         return _PartitionPlan(tuple(add), tuple(moved), tuple(touched), tuple(drop))
 
-    def _change_partitions(self, entry: CatalogTable, plan: _PartitionPlan) -> None:
+    def _is_at(self, partition: CatalogPartition | None, path: str) -> bool:
+        """Whether a partition of the catalog is the one of a path, and not another one with the same values."""
+        return partition is None or _same_place(partition.location, self._location_of(path))
+
+    def _refuse_another(self, path: str, location: str) -> None:
+        """Refuse to move a partition away from another partition of the table that has the same values."""
+        base = _without_scheme(self._base_path) + "/"
+        other = _without_scheme(location)
+        if other.startswith(base) and stored_partitions(self._snapshot, [other.removeprefix(base)]):
+            self._refuse_equal_values([other.removeprefix(base), path])
+
+    def _change_partitions(self, view: View, plan: _PartitionPlan) -> None:
+        if not plan.has_changes:
+            return
+        entry = self._entry_now(view)
+        if LAST_COMMIT in entry.parameters:
+            raise CatalogEntryChangedException(
+                f"{self._client.title}: another sync of {entry.full_name} ended meanwhile: sync again"
+            )
         if plan.add:
             new = [CatalogPartition(self._values_of(path), self._location_of(path)) for path in plan.add]
             self._client.add_partitions(entry, new)
@@ -454,62 +594,6 @@ class HiveSyncTool:
         self._refuse_foreign(entry)
         return entry
 
-    def _replace(self, view: View, found: CatalogTable, wanted: CatalogTable, *, cascades: bool) -> CatalogTable:
-        """Change an entry that was read before; it is read again first, and what others changed meanwhile stays."""
-        now = self._entry_now(view)
-        if self._is_overtaken(found, now):
-            raise CatalogEntryChangedException(
-                f"{self._client.title}: another sync wrote {now.full_name} meanwhile: sync again"
-            )
-        if now != found:
-            wanted = self._wanted(view, now)
-        try:
-            self._client.replace_table(wanted, cascades=cascades)
-        except CatalogEntryChangedException:
-            raise
-        except HoodieSyncException as error:
-            changed = [change for change in _column_changes(now, wanted) if " is " in change]
-            if not changed:
-                raise
-            raise HoodieSyncException(
-                f"{error} The changed columns of {now.full_name}: {'; '.join(changed)}. If the catalog refuses such a "
-                "change of a type, set hoodie.datasource.hive_sync.recreate_table_on_error = true: the entry is made "
-                "anew then, and its foreign parameters are lost"
-            ) from error
-        return self._entry_now(view)
-
-    def _store_commit(self, view: View, entry: CatalogTable, found: CatalogTable | None) -> None:
-        """Store the newest commit, unless a newer one came meanwhile."""
-        for _ in range(_MOST_ATTEMPTS):
-            now = self._entry_now(view)
-            before = now if found is None and LAST_COMMIT not in now.parameters else found or entry
-            if self._is_overtaken(before, now):
-                logger.info("%s: a newer sync of %s was first", self._client.title, now.full_name)
-                return
-            told = {**now.parameters, **self._commits.parameters}
-            serde = dict(now.serde_parameters)
-            if self._settings.sync_as_datasource:
-                serde["path"] = self._base_path
-            if told == now.parameters and serde == now.serde_parameters:
-                return
-            try:
-                self._client.replace_table(attrs.evolve(now, parameters=told, serde_parameters=serde))
-            except CatalogEntryChangedException:
-                continue
-            after = self._entry_now(view)
-            if self._commits.are_told(after.parameters) or self._is_overtaken(now, after):
-                return
-        raise CatalogEntryChangedException(
-            f"{self._client.title}: {self._settings.database}.{view.name} is changed by others all the time: sync again"
-        )
-
-    def _is_overtaken(self, before: CatalogTable, now: CatalogTable) -> bool:
-        """Whether another sync stored a newer commit since the entry was read."""
-        stored = now.parameters.get(LAST_COMMIT)
-        if stored is None or stored == before.parameters.get(LAST_COMMIT):
-            return False
-        return self._commits.is_newer(now.parameters)
-
     def _refuse_foreign(self, found: CatalogTable) -> None:
         """Refuse to change what is no entry of a Hudi table."""
         if found.kind == "VIRTUAL_VIEW" or found.kind == "MATERIALIZED_VIEW":
@@ -533,13 +617,20 @@ class HiveSyncTool:
             return [f"the location is {found.location}, and the table is at {self._base_path}"]
         wanted = self._wanted(view, found)
         lines = [*_column_changes(found, wanted), *_parameter_changes(found, wanted)]
+        keys = tuple(attrs.evolve(key, name=key.name.lower()) for key in self._columns(found).partition_keys)
+        lines += [
+            f"the partition {change}, which only hoodie.meta.sync.force.recreate.table = true changes"
+            for change in _type_changes(found.partition_keys, keys)
+        ]
+        if wanted.kind != found.kind or (found.kind == "EXTERNAL_TABLE") == self._settings.create_managed_table:
+            lines.append(f"the entry is a {found.kind}: dropping a managed table deletes its files")
         if not self._commits.are_told(found.parameters):
             lines.append(
                 f"{LAST_COMMIT} is {found.parameters.get(LAST_COMMIT, 'absent')}, and the newest commit is "
                 f"{self._commits.newest}"
             )
-        partitions = self._partitions_to_compare(found, full=True)
-        plan = self._partition_plan(partitions, self._known_partitions(found, partitions, full=True), is_all=True)
+        partitions = self._partitions_to_compare(found, compares_all=True)
+        plan = self._partition_plan(partitions, self._known_partitions(found, partitions, full=True))
         lines += [f"the partition {path} is missing" for path in plan.add]
         lines += [f"the partition {path} is at {known.location}" for path, known in self._moved_from(found, plan)]
         lines += [f"the partition ({', '.join(values)}) is not in the table" for values in plan.drop]
@@ -575,6 +666,10 @@ class _PartitionPlan:
     drop: tuple[tuple[str, ...], ...] = ()
 
     @property
+    def has_changes(self) -> bool:
+        return bool(self.add or self.moved or self.touched or self.drop)
+
+    @property
     def moved_paths(self) -> tuple[str, ...]:
         return tuple(path for path, _ in self.moved)
 
@@ -589,9 +684,7 @@ def _column_changes(found: CatalogTable, wanted: CatalogTable) -> list[str]:
     after = {column.name: column for column in wanted.columns}
     lines = [f"the column {name} ({column.type}) is missing" for name, column in after.items() if name not in before]
     lines += [f"the column {name} is not in the table" for name in before if name not in after]
-    for name, column in after.items():
-        if name in before and before[name].type.replace(" ", "").lower() != column.type:
-            lines.append(f"the column {name} is {before[name].type}, and {column.type} in the table")
+    lines += [f"the {change}" for change in _type_changes(found.columns, wanted.columns)]
     if not lines and list(before) != list(after):
         lines.append(f"the columns are in another order: {', '.join(before)}")
     lines += [
@@ -600,6 +693,21 @@ def _column_changes(found: CatalogTable, wanted: CatalogTable) -> list[str]:
         if name in before and before[name].comment != column.comment
     ]
     return lines
+
+
+def _type_changes(before: Iterable[CatalogColumn], after: Iterable[CatalogColumn]) -> list[str]:
+    """The columns whose type differs, one line each."""
+    types = {column.name: column.type for column in before}
+    return [
+        f"column {column.name} is {types[column.name]}, and {column.type} in the table"
+        for column in after
+        if column.name in types and types[column.name].replace(" ", "").lower() != column.type
+    ]
+
+
+def _told(entry: CatalogTable) -> tuple[str | None, str | None]:
+    """The times of the commit that an entry names."""
+    return entry.parameters.get(LAST_COMMIT), entry.parameters.get(LAST_COMPLETION)
 
 
 def _parameter_changes(found: CatalogTable, wanted: CatalogTable) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from hoodie.exception import (
+    CatalogChangeRefusedException,
     CatalogEntryChangedException,
     CatalogEntryExistsException,
     HoodieConfigException,
@@ -178,6 +179,10 @@ class HiveMetastoreClient(CatalogClient):
     def replace_table(self, table: CatalogTable, *, cascades: bool = False) -> None:
         """See `CatalogClient.replace_table`."""
         changed = copy.deepcopy(table.stored)
+        # Entries of other programs may lack parts.
+        new = self._descriptor(table)
+        changed.sd = changed.sd or new
+        changed.sd.serdeInfo = changed.sd.serdeInfo or new.serdeInfo
         changed.sd.cols = self._fields(table.columns, changed.sd.cols)
         changed.sd.location = table.location
         changed.sd.inputFormat = table.input_format
@@ -236,7 +241,9 @@ class HiveMetastoreClient(CatalogClient):
         for batch in self._batches(wanted):
             names = [_name_of(table, one) for one in batch]
             answer = self._call(doing, "get_partitions_by_names", table.database, table.name, names)
-            found += [CatalogPartition(tuple(one.values), one.sd.location, one) for one in answer]
+            for one in answer:
+                location = one.sd.location if one.sd is not None else None
+                found.append(CatalogPartition(tuple(one.values), location or "", one))
         return found
 
     def add_partitions(self, table: CatalogTable, partitions: Iterable[CatalogPartition]) -> None:
@@ -318,7 +325,7 @@ class HiveMetastoreClient(CatalogClient):
             parts = []
             for partition in batch:
                 changed = copy.copy(partition.stored)
-                changed.sd = copy.copy(partition.stored.sd)
+                changed.sd = copy.copy(partition.stored.sd) or self._descriptor(table)
                 changed.sd.location = partition.location
                 # The metastore writes a new time only where there is none.
                 changed.parameters = {k: v for k, v in (changed.parameters or {}).items() if k != _LAST_CHANGE}
@@ -376,7 +383,15 @@ class HiveMetastoreClient(CatalogClient):
                 "Set hoodie.datasource.hive_sync.recreate_table_on_error = true, or "
                 "hive.metastore.disallow.incompatible.col.type.changes = false at the metastore"
             )
+            return CatalogChangeRefusedException(self._message(doing, text, advice))
+        if is_refused and "not a valid object name" in text:
+            advice = (
+                "A metastore takes letters, digits and underscores: set hoodie.datasource.hive_sync.table and "
+                "hoodie.datasource.hive_sync.database"
+            )
             return HoodieSyncException(self._message(doing, text, advice))
+        if is_refused and method == "alter_table_with_environment_context":
+            return CatalogChangeRefusedException(self._message(doing, text, _ASK_ITS_LOG))
         if is_refused or isinstance(error, interface.MetaException):
             return HoodieSyncException(self._message(doing, text, _ASK_ITS_LOG))
         if isinstance(error, TApplicationException):

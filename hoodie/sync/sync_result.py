@@ -15,6 +15,7 @@ class SyncedEntry:
         name: Database and name.
         is_created: Whether there was no entry before.
         is_recreated: Whether the entry was made anew.
+        is_dropped: Whether the entry was removed, as the table has no such view.
         columns: The changes of columns, one line each.
         parameters: The changes of parameters, formats and serde parameters, one line each.
         added: The partition paths that were added.
@@ -27,6 +28,7 @@ class SyncedEntry:
     name: str
     is_created: bool = False
     is_recreated: bool = False
+    is_dropped: bool = False
     columns: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     added: tuple[str, ...] = attrs.field(default=(), repr=False)
@@ -39,7 +41,7 @@ class SyncedEntry:
     def is_changed(self) -> bool:
         """Whether the sync changed the entry beyond the time of its commit."""
         lists = (self.columns, self.parameters, self.added, self.moved, self.dropped, self.touched)
-        return self.is_created or self.is_recreated or any(lists)
+        return self.is_created or self.is_recreated or self.is_dropped or any(lists)
 
     @property
     def summary(self) -> str:
@@ -51,6 +53,8 @@ class SyncedEntry:
             parts.append("created" if self.is_created else "made anew")
         elif self.columns or self.parameters:
             parts.append("changed")
+        if self.is_dropped:
+            parts.append("removed")
         for count, verb in (
             (len(self.added), "added"), (len(self.moved), "moved"), (len(self.dropped), "dropped"),
             (len(self.touched), "touched"),

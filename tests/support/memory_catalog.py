@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
-from hoodie.exception import CatalogEntryExistsException, HoodieSyncException
+from hoodie.exception import CatalogChangeRefusedException, CatalogEntryExistsException, HoodieSyncException
 from hoodie.sync.catalog_client import CatalogClient
 from hoodie.sync.catalog_entry import CatalogPartition, CatalogTable
 
@@ -92,7 +92,9 @@ class MemoryCatalog(CatalogClient):
             raise HoodieSyncException(f"no table {table.full_name}")
         types = [column.type for column in old.columns]
         if self.refuses_types and types != [column.type for column in table.columns[: len(types)]]:
-            raise HoodieSyncException("The following columns have types incompatible with the existing columns.")
+            raise CatalogChangeRefusedException(
+                "The following columns have types incompatible with the existing columns."
+            )
         self._keep(table)
 
     def recreate_table(self, table: CatalogTable) -> None:

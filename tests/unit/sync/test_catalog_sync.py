@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -272,3 +273,20 @@ def test_the_names_of_glue_are_options_of_their_own(tmp_path: Path, catalog: Mem
         },
     )  # fmt: skip
     assert catalog.values("rides", "lake") == [("a",)]
+
+
+def test_a_slow_catalog_keeps_no_thread_waiting(tmp_path: Path, catalog: MemoryCatalog) -> None:
+    """Calls of `hoodie.Table` come one after the other; another thread writes while the catalog is slow."""
+    table = create(tmp_path, rows("a"), {"hoodie.write.lock.wait_time_ms": 2000})
+    written = []
+
+    def write(call: str) -> None:
+        catalog.before = lambda call: None
+        other = threading.Thread(target=lambda: written.append(table.upsert(rows("other")).is_committed))
+        other.start()
+        other.join()
+
+    catalog.before = write
+    assert table.upsert(rows("b")).service_errors == ()
+    assert written == [True]
+    assert catalog.values("trips") == [("a",), ("b",), ("other",)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def test_only_touched_partitions_are_looked_at(tmp_path: Path) -> None:
     assert result.entries[0].added == ("c",)
     assert result.entries[0].dropped == (("a",),)
     assert catalog.values("trips") == [("b",), ("c",)]
-    assert catalog.changes == ["add_partitions", "drop_partitions", "replace_table"]
+    assert catalog.changes == ["replace_table", "add_partitions", "drop_partitions", "replace_table"]
     assert "partition_values" not in catalog.calls
 
 
@@ -524,3 +525,161 @@ def test_an_archive_does_not_hide_a_commit_that_completed_late(tmp_path: Path, v
         sync(table, catalog)
         assert not sync(table, catalog, check=True).has_differences
     assert ("late",) in catalog.values("trips")
+
+
+def other_sync(table: hoodie.Table, catalog: MemoryCatalog, snapshot: TableSnapshot | None = None) -> HiveSyncTool:
+    """A sync of another process with the same catalog, at a state of the table."""
+    snapshot = snapshot or TableSnapshot.load(table.path)
+    config = HoodieWriteConfig.from_properties(table.path, {})
+    (settings,) = sync_settings(config, snapshot.table_config, catalog="glue", environment={})
+    return HiveSyncTool(snapshot, settings, MemoryCatalog(catalog.known, catalog.parts))
+
+
+def run_before(catalog: MemoryCatalog, call: str, work: Callable[[], object], number: int = 1) -> None:
+    """Run something right before a call of a catalog, once."""
+    left = [number]
+
+    def before(name: str) -> None:
+        left[0] -= name == call
+        if not left[0] and name == call:
+            work()
+
+    catalog.before = before
+
+
+@pytest.mark.parametrize("undo", ["rollback", "restore"])
+def test_a_sync_that_died_is_made_up_for_after_an_undo(tmp_path: Path, undo: str) -> None:
+    """The entry names the commit to which the table goes back, and has the partitions of one that is gone."""
+    table = create(tmp_path, rows("a"))
+    catalog = MemoryCatalog()
+    sync(table, catalog)
+    first = table.savepoint().instant_time
+    second = table.upsert(rows("c")).instant_time
+
+    def die() -> None:
+        raise HoodieSyncException("died")
+
+    run_before(catalog, "replace_table", die, number=2)
+    with pytest.raises(HoodieSyncException, match="died"):
+        sync(table, catalog)
+    assert catalog.values("trips") == [("a",), ("c",)]
+    catalog.before = lambda name: None
+    if undo == "rollback":
+        table.rollback(second)
+    else:
+        table.restore(first)
+    sync(table, catalog)
+    assert catalog.values("trips") == [("a",)]
+    assert not sync(table, catalog, check=True).has_differences
+
+
+@pytest.mark.parametrize(
+    ("call", "number"),
+    [
+        ("partitions", 1), ("table", 2), ("replace_table", 1), ("table", 3), ("add_partitions", 1),
+        ("drop_partitions", 1), ("table", 4), ("replace_table", 2), ("table", 5),
+    ],
+)  # fmt: skip
+def test_two_syncs_of_different_states_end_with_the_newer_one(tmp_path: Path, call: str, number: int) -> None:
+    """A slow sync of an old state goes on after a whole sync of a newer one."""
+    table = create(tmp_path, rows("a", "b"))
+    catalog = MemoryCatalog()
+    sync(table, catalog)
+    table.delete_partitions(["a"])
+    table.upsert(rows("c"))
+    old = TableSnapshot.load(table.path)
+    table.delete_partitions(["c"])
+    table.upsert(rows("a", ordering=5))
+    table.add_columns({"fare": pa.float64()})
+    slow = other_sync(table, catalog, old)
+    run_before(slow._client, call, lambda: other_sync(table, catalog).sync(), number)  # type: ignore[arg-type]
+    slow.sync()
+    newest = TableSnapshot.load(table.path).active_timeline.completed_writes().instants[-1].requested_time
+    if sync(table, catalog, check=True).has_differences:
+        # Nothing stands between the last look and a change; the next sync mends what came in there.
+        assert call == "replace_table"
+        assert catalog.entry("trips").parameters["last_commit_time_sync"] != newest
+        sync(table, catalog)
+    assert catalog.values("trips") == [("a",), ("b",)]
+    assert not sync(table, catalog, check=True).has_differences
+
+
+def test_an_old_sync_within_a_newer_one(tmp_path: Path) -> None:
+    table = create(tmp_path, rows("a", "b"))
+    catalog = MemoryCatalog()
+    sync(table, catalog)
+    table.upsert(rows("c"))
+    old = TableSnapshot.load(table.path)
+    table.add_columns({"fare": pa.float64()})
+    table.upsert(rows("d").append_column("fare", pa.array([1.0])))
+    run_before(catalog, "add_partitions", lambda: other_sync(table, catalog, old).sync())
+    sync(table, catalog)
+    assert not sync(table, catalog, check=True).has_differences
+
+
+def test_equal_values_are_refused_in_an_incremental_sync(tmp_path: Path) -> None:
+    table = create(tmp_path, rows("2026/11/14"))
+    catalog = MemoryCatalog()
+    sync(table, catalog)
+    table.upsert(rows("2026-11-14"))
+    with pytest.raises(HoodieSyncException, match="give the same values"):
+        sync(table, catalog)
+    assert catalog.parts["default.trips"][("2026-11-14",)].location == f"{tmp_path}/2026/11/14"
+
+
+def test_a_lost_connection_does_not_make_an_entry_anew(tmp_path: Path) -> None:
+    table = create(tmp_path, rows("a"))
+    catalog = MemoryCatalog()
+    sync(table, catalog)
+    table.upsert(rows("b"))
+
+    def lose() -> None:
+        raise HoodieSyncException("the connection was lost")
+
+    run_before(catalog, "add_partitions", lose)
+    with pytest.raises(HoodieSyncException, match="connection"):
+        sync(table, catalog, {"hoodie.datasource.hive_sync.recreate_table_on_error": True})
+    assert "recreate_table" not in catalog.calls
+
+
+def test_names_of_a_merge_on_read_table_that_was_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    create(path, rows("a"), table_type="MERGE_ON_READ")
+    catalog = MemoryCatalog()
+    sync(hoodie.Table(path), catalog)
+    hoodie.write_table(
+        rows("b"), path, mode="overwrite", record_key_fields="id", partition_fields="day", ordering_fields="ts",
+        table_type="COPY_ON_WRITE",
+    )  # fmt: skip
+    table = hoodie.Table(path)
+    sync(table, catalog)
+    checked = sync(table, catalog, check=True)
+    assert [entry.name for entry in checked.entries if entry.differences] == ["default.trips_ro", "default.trips_rt"]
+    sync(table, catalog, full=True)
+    assert list(catalog.known["default"]) == ["trips"]
+
+
+def test_partition_fields_in_lower_case(tmp_path: Path) -> None:
+    data = rows("a").rename_columns(["id", "Day", "ts", "at"])
+    table = create(tmp_path, data, partition_fields="Day")
+    catalog = MemoryCatalog()
+    sync(table, catalog, {"hoodie.datasource.hive_sync.partition_fields": "day"})
+    entry = catalog.entry("trips")
+    assert "day" not in [column.name for column in entry.columns]
+    assert [key.name for key in entry.partition_keys] == ["day"]
+    assert entry.parameters["spark.sql.sources.schema.partCol.0"] == "Day"
+
+
+def test_a_partition_column_of_another_type_is_told(tmp_path: Path) -> None:
+    table = create(tmp_path, rows("a"))
+    catalog = MemoryCatalog()
+    sync(table, catalog)
+    catalog.known["default"]["trips"] = attrs.evolve(
+        catalog.entry("trips"), partition_keys=(CatalogColumn("day", "int"),), kind="MANAGED_TABLE"
+    )
+    (entry,) = sync(table, catalog, check=True).entries
+    assert entry.differences == (
+        "the partition column day is int, and string in the table, which only hoodie.meta.sync.force.recreate.table = "
+        "true changes",
+        "the entry is a MANAGED_TABLE: dropping a managed table deletes its files",
+    )
