@@ -29,7 +29,14 @@ def rows(*days: str) -> pa.Table:
 
 def test_the_programs_of_the_page_do_what_they_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "trips"
-    hoodie.Table.create(path, rows("mon", "tue"), record_key_fields="id", partition_fields="day", table_name="trips")
+    hoodie.Table.create(
+        path,
+        rows("mon", "tue"),
+        record_key_fields="id",
+        partition_fields="day",
+        table_name="trips",
+        table_type="COPY_ON_WRITE",
+    )
     by_hand, after_writes, differences, by_name, glue, manifest = PROGRAMS
     with FakeMetastore() as metastore:
 
@@ -62,7 +69,14 @@ def test_the_programs_of_the_page_do_what_they_say(tmp_path: Path, capsys: pytes
 
 def test_a_check_has_an_exit_code(tmp_path: Path) -> None:
     path = str(tmp_path)
-    table = hoodie.Table.create(path, rows("mon"), record_key_fields="id", partition_fields="day", table_name="trips")
+    table = hoodie.Table.create(
+        path,
+        rows("mon"),
+        record_key_fields="id",
+        partition_fields="day",
+        table_name="trips",
+        table_type="COPY_ON_WRITE",
+    )
     with FakeMetastore() as metastore:
         call = ["sync", path, "--catalog", "hms", "-p", f"hoodie.datasource.hive_sync.metastore.uris={metastore.uri}"]
         assert CliRunner().invoke(command, call).exit_code == 0
