@@ -31,7 +31,7 @@ def create(path: Path, **columns: pa.Array) -> hoodie.Table:
 
 
 def sync(
-    table: hoodie.Table, metastore: FakeMetastore, *, full: bool = False, check: bool = False, **options: Any
+    synced: hoodie.Table, metastore: FakeMetastore, *, full: bool = False, check: bool = False, **options: Any
 ) -> Any:
     given = {"metastore.uris": metastore.uri, **options}
     (result,) = synced.sync(
