@@ -96,7 +96,7 @@ class SharedArguments(griffe.Extension):
     def on_package(self, *, pkg, **_):
         """Change the signatures of all functions with that decorator."""
         shared = pkg["query.table_query.TableQuery.of"].parameters
-        for module in (pkg["query.arrow_reader"], pkg["spark.reader"]):
+        for module in (pkg["interface.reads"], pkg["spark.reader"]):
             for function in module.functions.values():
                 if any(str(decorator.value) == "shows_arguments" for decorator in function.decorators):
                     self._show(function, shared)

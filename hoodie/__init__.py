@@ -20,15 +20,16 @@ if _typing.TYPE_CHECKING:
     from hoodie.common.table.table_meta_client import HoodieTableMetaClient
     from hoodie.config.write_config import HoodieWriteConfig
     from hoodie.index.index import HoodieIndex
-    from hoodie.interface.catalog import catalog
+    from hoodie.interface.catalog import Catalog, catalog
     from hoodie.interface.merge import col
+    from hoodie.interface.reads import dataset, plan_read, read_table, scan_table
     from hoodie.interface.table import Table
     from hoodie.merge.record_merger import HoodieRecordMerger, HoodieSingleRecordMerger, MergeOutcome
     from hoodie.metrics.progress import ProgressEvent
-    from hoodie.query.arrow_reader import dataset, plan_read, read_table, scan_table
     from hoodie.query.read_plan import ReadPlan
     from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
     from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
+    from hoodie.sync.catalog_client import HoodieCatalogClient
     from hoodie.sync.catalog_sync import sync_table
     from hoodie.sync.partition_value_extractor import PartitionValueExtractor
     from hoodie.table.action.commit.upsert_plan import UpsertPlan
@@ -36,6 +37,8 @@ if _typing.TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Catalog",
+    "HoodieCatalogClient",
     "HoodieIndex",
     "HoodieKey",
     "HoodieLocalWriteClient",
@@ -74,6 +77,8 @@ __all__ = [
 __all__ += _exception.__all__
 
 _MODULES = {
+    "Catalog": "hoodie.interface.catalog",
+    "HoodieCatalogClient": "hoodie.sync.catalog_client",
     "HoodieIndex": "hoodie.index.index",
     "HoodieKey": "hoodie.common.model.record",
     "HoodieLocalWriteClient": "hoodie.client.local_write_client",
@@ -102,10 +107,10 @@ _MODULES = {
     "ReadPlan": "hoodie.query.read_plan",
     "catalog": "hoodie.interface.catalog",
     "col": "hoodie.interface.merge",
-    "dataset": "hoodie.query.arrow_reader",
-    "plan_read": "hoodie.query.arrow_reader",
-    "read_table": "hoodie.query.arrow_reader",
-    "scan_table": "hoodie.query.arrow_reader",
+    "dataset": "hoodie.interface.reads",
+    "plan_read": "hoodie.interface.reads",
+    "read_table": "hoodie.interface.reads",
+    "scan_table": "hoodie.interface.reads",
     "sync_table": "hoodie.sync.catalog_sync",
     "write_table": "hoodie.client.table_writer",
 }

@@ -29,6 +29,7 @@ from hoodie.exception import (
 from hoodie.storage.storage_options import redact, secrets_of
 
 if TYPE_CHECKING:
+    from hoodie.interface.catalog import Catalog
     from hoodie.interface.table import Table
 
 FAILED, USAGE, FOUND, REFUSED, INTERRUPTED = 1, 2, 3, 4, 130
@@ -113,6 +114,32 @@ class TableCall:
             raise click.exceptions.Exit(USAGE)
 
 
+class CatalogCall:
+    """One call of a command: the catalog that it names, and where its result goes.
+
+    Args:
+        name: The catalog, as `hoodie.catalog` takes it.
+        properties: Hudi's properties.
+        storage_options: Options of the storage.
+        output: The result goes here.
+    """
+
+    def __init__(
+        self, name: str, properties: dict[str, str], storage_options: dict[str, str], output: Output, _: object = None
+    ) -> None:
+        self._name = name
+        self._properties = properties
+        self._storage_options = storage_options
+        self.output = output
+
+    @functools.cached_property
+    def catalog(self) -> Catalog:
+        """The catalog; nothing is asked yet."""
+        from hoodie.interface.catalog import Catalog
+
+        return Catalog(self._name, properties=self._properties, storage_options=self._storage_options)
+
+
 def say(text: str) -> None:
     """Print words for a person on standard error."""
     click.echo(visible_lines(text), err=True)
@@ -195,44 +222,88 @@ def table_command(
     """
 
     def decorate(function: Callable[..., None]) -> click.Command:
-        own = list(function.__dict__.pop("__click_params__", ()))
-
-        @functools.wraps(function)
-        def run(
-            path: str,
-            storage: Sequence[tuple[str, str]],
-            given: Sequence[tuple[str, str]],
-            props: str | None,
-            as_json: bool,
-            debug: bool,
-            pager: bool,
-            as_csv: bool = False,
-            yes: bool | None = None,
-            **others: Any,
-        ) -> None:
-            meta = click.get_current_context().meta
-            meta[_DEBUG] = debug
-            options = {**_storage_options_of_environment(), **dict(storage)}
-            meta[_SECRETS] = secrets_of(options)
-            properties = {**(_properties_of(props) if props else {}), **dict(given)}
-            meta[_SECRETS] |= {value for key, value in properties.items() if is_sensitive(key) and value}
-            if as_json and as_csv:
-                raise click.UsageError("give --json or --csv")
-            output = Output("json" if as_json else "csv" if as_csv else "text")
-            with paged(pager):
-                function(TableCall(path, properties, options, output, yes), **others)
-
-        run.__dict__["__click_params__"] = list(own)
-        decorated: Callable[..., None] = run
-        for option in reversed(_common_options(asks, csv)):
-            decorated = option(decorated)
-        made = click.command(name, cls=TableCommand)(click.argument("path", type=click.Path())(decorated))
-        # The options that all commands have come last in the help.
-        made.params.sort(key=lambda param: (param.name != "path", param not in own))
+        argument = click.argument("path", type=click.Path())
+        made = _made(function, name, TableCall, "path", argument, _common_options(asks, csv))
         section.append(made)
         return made
 
     return decorate
+
+
+def catalog_command(
+    group: click.Group, name: str, *, csv: bool = False
+) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a command of a function that takes a `CatalogCall` and the command's own options.
+
+    Args:
+        group: The command is added here.
+        name: The command's name.
+        csv: See `table_command`.
+    """
+
+    def decorate(function: Callable[..., None]) -> click.Command:
+        option = click.option(
+            "--catalog", required=True, metavar="NAME", help="thrift://host:9083, hms, glue, or a class of yours."
+        )
+        made = _made(function, name, CatalogCall, "catalog", option, _common_options(False, csv))
+        group.add_command(made)
+        return made
+
+    return decorate
+
+
+def _made(
+    function: Callable[..., None],
+    name: str,
+    make_call: Callable[..., Any],
+    subject_name: str,
+    subject: Callable[..., Any],
+    options: Sequence[Callable[..., Any]],
+) -> click.Command:
+    """A command whose function takes a call.
+
+    Args:
+        function: The function, with options of its own.
+        name: The name.
+        make_call: Makes the call of the subject, properties, options of the storage, output and answer.
+        subject_name: The name of the parameter that says what the command is about.
+        subject: That parameter.
+        options: The common options.
+    """
+    own = list(function.__dict__.pop("__click_params__", ()))
+
+    @functools.wraps(function)
+    def run(
+        storage: Sequence[tuple[str, str]],
+        given: Sequence[tuple[str, str]],
+        props: str | None,
+        as_json: bool,
+        debug: bool,
+        pager: bool,
+        as_csv: bool = False,
+        yes: bool | None = None,
+        **others: Any,
+    ) -> None:
+        meta = click.get_current_context().meta
+        meta[_DEBUG] = debug
+        options = {**_storage_options_of_environment(), **dict(storage)}
+        meta[_SECRETS] = secrets_of(options)
+        properties = {**(_properties_of(props) if props else {}), **dict(given)}
+        meta[_SECRETS] |= {value for key, value in properties.items() if is_sensitive(key) and value}
+        if as_json and as_csv:
+            raise click.UsageError("give --json or --csv")
+        output = Output("json" if as_json else "csv" if as_csv else "text")
+        with paged(pager):
+            function(make_call(others.pop(subject_name), properties, options, output, yes), **others)
+
+    run.__dict__["__click_params__"] = list(own)
+    decorated: Callable[..., None] = run
+    for option in reversed(options):
+        decorated = option(decorated)
+    made = click.command(name, cls=TableCommand)(subject(decorated))
+    # The options that all commands have come last in the help.
+    made.params.sort(key=lambda param: (param.name != "path", param not in own and param.name != subject_name))
+    return made
 
 
 def _common_options(asks: bool, csv: bool) -> list[Callable[..., Any]]:

@@ -10,13 +10,16 @@ import click
 
 import hoodie
 from hoodie.cli.care import CARE, UNDO
+from hoodie.cli.catalogs import CATALOG
 from hoodie.cli.command import HoodieGroup
 from hoodie.cli.looking import LOOK
 from hoodie.cli.pictures import PICTURE
 from hoodie.cli.reading import READ
 from hoodie.cli.writing import WRITE
 
-SECTIONS = {"Look": LOOK, "Draw": PICTURE, "Read": READ, "Write": WRITE, "Take care": CARE, "Undo": UNDO}
+SECTIONS = {
+    "Look": LOOK, "Draw": PICTURE, "Read": READ, "Write": WRITE, "Take care": CARE, "Undo": UNDO, "Catalogs": CATALOG,
+}  # fmt: skip
 """The title of a section of the help -> its commands."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -11,7 +12,7 @@ import pyarrow as pa
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.call_arguments import check_text
 from hoodie.client.local_write_client import HoodieLocalWriteClient
-from hoodie.client.mode_write import ModeWrite
+from hoodie.client.mode_write import ModeWrite, SaveMode
 from hoodie.client.new_table import check_fields_of_new_table, check_types_of_new_table, name_of_table
 from hoodie.client.open_or_create import open_or_create
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
@@ -26,6 +27,7 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieKeyException, NullColumnException, TableExistsException
 from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.storage.storage_options import StorageOptions
+from hoodie.sync.catalog_tables import CatalogTables
 
 
 def write_table(
@@ -44,12 +46,14 @@ def write_table(
     on_progress: ProgressCallback | None = None,
     validators: Sequence[Validator | HoodiePreCommitValidator] = (),
     mode: str = "append",
+    catalog: CatalogTables | str | None = None,
+    location: str | os.PathLike[str] | None = None,
 ) -> HoodieWriteResult | None:
     """Write rows to a table; the first call creates it, after checking the arguments. A delete creates no table.
 
     Args:
         data: Rows as `HoodieLocalWriteClient` accepts them; for a delete the keys.
-        base_path: The table's folder.
+        base_path: The table's folder; with ``catalog`` its name, ``database.table``.
         operation: ``upsert``, ``insert``, ``bulk_insert``, ``delete``, ``insert_overwrite`` (the partitions that the
             data goes to), ``insert_overwrite_table`` or ``delete_partition`` (the partitions that
             ``hoodie.datasource.write.partitions.to.delete`` names; without it, those that the data goes to). None takes
@@ -71,6 +75,13 @@ def write_table(
             history, if ``append`` would take the arguments and the columns. If not, a new table is written beside the
             old one, and then takes its place; the history goes (``insert_overwrite_table`` never does that). Either way
             the data may come from the table itself, also lazily. ``delete`` and ``delete_partition`` need ``append``.
+        catalog: The catalog that has the name: what `hoodie.catalog` returns or takes. The rows go to the folder of its
+            entry, and the entry is brought up to date after the write, as `hoodie.sync_table` does; an error of that is
+            a warning, and in ``service_errors`` of the result. ``hoodie.datasource.hive_sync.enable = false`` leaves
+            the entry as it is.
+        location: The folder of a table that is to be made, with its entry. A name that is taken, or a table that is
+            there, is refused before anything is written. The table comes first: if its entry cannot be made, the table
+            stays.
 
     Returns:
         The outcome of the write, which is committed; None if ``ignore`` found a table.
@@ -79,8 +90,10 @@ def write_table(
         HoodieConfigException: A new table has no record key; fields differ from the table's; properties are unknown or
             contradict each other or the arguments; or the folder of a new table holds files of another format or files
             that no table wrote.
-        TableExistsException: There is a table, and the mode is ``errorifexists``.
-        TableNotFoundException: There is no table to delete from.
+        TableExistsException: There is a table, and the mode is ``errorifexists`` or ``location`` is given; or the name
+            is taken.
+        TableNotFoundException: There is no table to delete from, or the catalog has no such name.
+        HoodieSyncException: The catalog refuses, or cannot be reached.
         HoodiePendingOverwriteException: An overwrite died while a new table took the place of this one.
         HoodieKeyException: A field of a new table is not a column of the data.
         HoodieSchemaException: A new table cannot hold a column of the data; no table is created.
@@ -88,24 +101,47 @@ def write_table(
     """
     check_callback(on_progress)
     check_validators(validators)
+    described: dict[str, Any] = {
+        "table_name": table_name,
+        "record_key_fields": record_key_fields,
+        "partition_fields": partition_fields,
+        "ordering_fields": ordering_fields,
+        "table_type": table_type,
+        "table_version": table_version,
+    }
+
+    def write(config: HoodieWriteConfig, mode: str) -> HoodieWriteResult | None:
+        writing = ModeWrite.of(
+            config,
+            lambda given: HoodieLocalWriteClient(given, on_progress=on_progress, validators=validators),
+            mode,
+            operation,
+        )
+        return writing.run(_LocalFrame(data))
+
+    if catalog is None:
+        if location is not None:
+            raise HoodieConfigException(
+                "location is the folder of a new table that is made by name: give catalog, or the folder alone"
+            )
+        config = config_of_arguments(base_path, properties=properties, storage_options=storage_options, **described)
+        return write(config, mode)
+    tables = CatalogTables.of(catalog, properties, storage_options)
+    if location is None:
+        named = tables.resolve(base_path)
+        config = config_of_arguments(
+            named.path, properties=named.properties, storage_options=tables.storage_options, **described
+        )
+        return write(config, mode)
+    if SaveMode.of(mode) not in (SaveMode.APPEND, SaveMode.ERROR_IF_EXISTS):
+        raise HoodieConfigException(
+            f"mode = {mode!r} with location, which makes a new table: leave one of them out; nothing was written"
+        )
+    new = tables.new(base_path, location, table_name)
     config = config_of_arguments(
-        base_path,
-        table_name=table_name,
-        record_key_fields=record_key_fields,
-        partition_fields=partition_fields,
-        ordering_fields=ordering_fields,
-        table_type=table_type,
-        table_version=table_version,
-        properties=properties,
-        storage_options=storage_options,
+        new.path, properties=new.properties, storage_options=tables.storage_options, **described
     )
-    writing = ModeWrite.of(
-        config,
-        lambda given: HoodieLocalWriteClient(given, on_progress=on_progress, validators=validators),
-        mode,
-        operation,
-    )
-    return writing.run(_LocalFrame(data))
+    return tables.make(new, config, lambda silent: write(silent, SaveMode.ERROR_IF_EXISTS))
 
 
 def config_of_arguments(

@@ -7,8 +7,10 @@ from typing import Any
 import attrs
 
 from hoodie.common.config.property import Parser, PropertyGroup, property_field
+from hoodie.common.util.uris import without_user
 
 _TEXT: Parser[str | None] = Parser(lambda value: value or None, "text")
+_URL: Parser[str | None] = Parser(lambda value: without_user(value) or None, "a URL")
 _SESSION_NAME: Parser[str] = Parser(lambda value: value or "hoodie", "text")
 _PREFIX = "hoodie.aws."
 
@@ -34,7 +36,7 @@ class HoodieAWSConfig(PropertyGroup):
     """The name of the session of that role."""
     role_external_id: str | None = property_field(_PREFIX + "role.external.id", _TEXT, None)
     """The external id that the role asks for."""
-    glue_endpoint: str | None = property_field(_PREFIX + "glue.endpoint", _TEXT, None)
+    glue_endpoint: str | None = property_field(_PREFIX + "glue.endpoint", _URL, None)
     """The URL of Glue, if it is not Amazon's of the region."""
     glue_region: str | None = property_field(_PREFIX + "glue.region", _TEXT, None)
     """Glue's region; default: the one that boto3 finds, such as that of the environment variable AWS_DEFAULT_REGION."""

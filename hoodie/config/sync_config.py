@@ -20,6 +20,7 @@ from hoodie.common.config.property import (
     property_field,
     text,
 )
+from hoodie.common.util.uris import without_user
 
 _T = TypeVar("_T")
 _META = "hoodie.meta.sync."
@@ -101,7 +102,7 @@ class HoodieSyncConfig(PropertyGroup):
     )
     """The catalogs, by Hudi's classes with or without package: `HiveSyncTool` (the catalog of
     `hoodie.datasource.hive_sync.mode`), `AwsGlueCatalogSyncTool`, `ManifestFileWriter` (the list of files that BigQuery
-    reads). Without it the mode says which catalog it is."""
+    reads); or your own `HoodieCatalogClient`, as package.module.Class. Without it the mode says which catalog it is."""
     base_path: str | None = property_field(_DATASOURCE + "base.path", _or_none(text("the table's folder")), None)
     """The table's folder. A sync refuses any other one."""
     conditional: bool = property_field("hoodie.datasource.meta_sync.condition.sync", boolean(), False)
@@ -152,7 +153,7 @@ class HiveSyncConfig(PropertyGroup):
     use_jdbc: bool | None = property_field(_HIVE + "use_jdbc", _or_none(boolean()), None)
     """The older form of the mode: false is `hms`, if no mode is given."""
     metastore_uris: str | None = property_field(
-        _HIVE + "metastore.uris", _or_none(text("URIs separated by commas")), None
+        _HIVE + "metastore.uris", _or_none(Parser(without_user, "URIs separated by commas")), None
     )
     """The Hive metastore, such as `thrift://host:9083`; several are tried in order. Without it: `hive.metastore.uris`
     of the Spark session, or of the `hive-site.xml` in the folder that the environment variable `HIVE_CONF_DIR` names.

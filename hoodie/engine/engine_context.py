@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -41,10 +41,16 @@ class HoodieEngineContext(ABC):
     def default_parallelism(self) -> int:
         """The number of tasks that run at once."""
 
-    @property
-    def metastore_uris(self) -> str | None:
-        """The Hive Metastore that the engine's session uses, as ``hive.metastore.uris``; None if there is none."""
-        return None
+    def metastore_options(self, names: Iterable[str]) -> dict[str, str]:
+        """Hive's options of the metastore that the engine's session uses, such as ``hive.metastore.uris``.
+
+        Args:
+            names: The options that are asked for.
+
+        Returns:
+            Those that the session has.
+        """
+        return {}
 
     @property
     def spark_version(self) -> str | None:

@@ -43,7 +43,7 @@ from hoodie.examples.flights_data import (
     year_of_changes,
 )
 from hoodie.exception import HoodieException
-from hoodie.query.arrow_reader import read_table
+from hoodie.interface.reads import read_table
 
 REAL_HUDI_TABLE = Path(__file__).parents[2] / "tests" / "data" / "hudi_flights_v6.zip"
 """A table that real Hudi wrote, see tests/interop/make_hudi_table.py; not part of an installed package."""

@@ -19,7 +19,7 @@ from hoodie.client.read_client import HoodieReadClient
 from hoodie.client.table_writer import config_of_arguments, create_table, write_table
 from hoodie.client.write_input import MadeOfTable
 from hoodie.client.write_result import HoodieWriteResult
-from hoodie.common.config.property import all_keys, check_properties, is_sensitive
+from hoodie.common.config.property import check_properties, is_sensitive
 from hoodie.common.model.range_overlap import Overlap
 from hoodie.common.model.record_columns import META_COLUMN_SET
 from hoodie.common.model.write_operation_type import HoodieTableType
@@ -27,8 +27,6 @@ from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.table_summary import FileSummary, InstantSummary, PartitionSummary, SummaryTable
 from hoodie.common.util.shown_value import shown_value
-from hoodie.config.log_merge_config import HoodieLogMergeConfig
-from hoodie.config.read_config import HoodieReadConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieConfigException
@@ -41,12 +39,12 @@ from hoodie.interface.locks import TableLock, break_lock, find_locks
 from hoodie.interface.merge import TableMerge
 from hoodie.interface.optimization import Optimization
 from hoodie.interface.queued_calls import one_after_another
+from hoodie.interface.reads import read_options
 from hoodie.interface.repairs import MarkedFile, markers_of, repair
 from hoodie.interface.report import Report, write_report
 from hoodie.interface.results import ArchiveResult, CleanResult, OptimizeResult, TableChanges, TableIndex, UndoResult
 from hoodie.interface.row_update import RowUpdate
 from hoodie.interface.table_reads import Columns, TableReads, check_limit
-from hoodie.merge.merge_properties import MERGER_KEYS
 from hoodie.metadata.reader.index_definitions import load_index_definitions
 from hoodie.picture.picture import Picture
 from hoodie.picture.pictures import draw
@@ -58,6 +56,7 @@ from hoodie.query.table_query import Filters, QueryTime, QueryTimes, TableQuery
 from hoodie.stats.table_numbers import TableNumbers
 from hoodie.storage.storage_options import StorageOptions, secrets_of
 from hoodie.sync.catalog_sync import sync_catalogs
+from hoodie.sync.catalog_tables import CatalogTables, NamedTable, read_optimized_options
 from hoodie.sync.sync_result import SyncResult
 from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
@@ -72,7 +71,6 @@ from hoodie.validation.metadata_validation import MetadataTableValidation
 from hoodie.validation.table_validator import validate
 
 T = TypeVar("T")
-_READ_KEYS = frozenset(key.lower() for key in (*all_keys([HoodieReadConfig, HoodieLogMergeConfig]), *MERGER_KEYS))
 _INDEX_PREFIXES = ("secondary_index", "expr_index")
 
 
@@ -91,26 +89,44 @@ class Table(TableReads):
     Making one reads nothing. Each call sees the newest commit, and each write is one commit. Threads may share it. It
     calls what `hoodie.write_table`, `hoodie.read_table` and the clients do; their pages say more.
 
+    With a catalog the table is found by its name, when the object is made, and each write is told to that catalog::
+
+        trips = hoodie.Table("rides.trips", catalog="thrift://metastore:9083")
+
     Args:
-        path: The table's folder.
+        path: The table's folder; with ``catalog`` its name, ``database.table``.
+        catalog: The catalog that has the name: what `hoodie.catalog` returns or takes. The name of a read optimized
+            view (``trips_ro``) reads base files only. ``hoodie.datasource.hive_sync.enable = false`` leaves the entry
+            as it is.
         properties: Hudi's properties for all calls, such as ``hoodie.index.type``; see `HoodieWriteConfig`.
         storage_options: Options and credentials of the storage, or a function that returns them. A table with
             credentials as values cannot be pickled; one with a function can.
 
     Raises:
         HoodieConfigException: An argument has the wrong type, or a property is unknown or has a bad value.
+        TableNotFoundException: The catalog has no such name, or it is none of a Hudi table.
+        HoodieSyncException: The catalog refuses, or cannot be reached.
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
         *,
+        catalog: CatalogTables | str | None = None,
         properties: Mapping[str, Any] | None = None,
         storage_options: StorageOptions | None = None,
     ) -> None:
+        check_properties(properties)
+        self._named: NamedTable | None = None
+        if catalog is not None:
+            tables = CatalogTables.of(catalog, properties, storage_options)
+            self._named = tables.resolve(str(path) if isinstance(path, os.PathLike) else path)
+            path, storage_options = self._named.path, tables.storage_options
+            properties = self._named.properties
+            if self._named.is_read_optimized:
+                properties = read_optimized_options(self._named, None, properties)
         if not isinstance(path, str | os.PathLike):
             raise HoodieConfigException(f"path is {shown_value(path)}: give the table's folder")
-        check_properties(properties)
         self._path = os.fspath(path)
         self._properties = dict(properties or {})
         self._storage_options = storage_options
@@ -130,13 +146,19 @@ class Table(TableReads):
         table_version: int | None = None,
         properties: Mapping[str, Any] | None = None,
         storage_options: StorageOptions | None = None,
+        catalog: CatalogTables | str | None = None,
+        location: str | os.PathLike[str] | None = None,
     ) -> Table:
         """Create a table, with the columns of a schema, or with the rows of some data in its first commit.
 
-        If the first write fails, the folder is left as it was.
+        If the first write fails, the folder is left as it was. With ``catalog`` and ``location`` the table's entry is
+        made as well, after the table::
+
+            hoodie.Table.create("rides.trips", rows, record_key_fields="uuid",
+                                catalog="thrift://metastore:9083", location="s3://lake/trips")
 
         Args:
-            path: The table's folder; it need not exist.
+            path: The table's folder, which need not exist; with ``catalog`` the name, ``database.table``.
             schema_or_data: A `pyarrow.Schema` for a table without rows; or rows, as `HoodieLocalWriteClient` takes
                 them, which are upserted: of several rows with one key one stays.
             record_key_fields: The column or columns that identify a row.
@@ -148,13 +170,16 @@ class Table(TableReads):
             table_version: 6, 8 or 9, the default; see ``docs/upgrading.md``.
             properties: See the class. Those that describe a table are stored in it.
             storage_options: See the class.
+            catalog: The catalog that gets the name; see `hoodie.write_table`. A schema then makes a first commit
+                without rows, as a catalog is told of commits.
+            location: The folder, if a catalog is given.
 
         Raises:
-            TableExistsException: The folder is a table already.
+            TableExistsException: The folder is a table already, or the name is taken.
             HoodieConfigException: The arguments do not describe a table, or the folder holds other files.
+            HoodieSyncException: The entry could not be made; the table stays.
             HoodieException: Any error of `hoodie.write_table`.
         """
-        made = cls(path, properties=properties, storage_options=storage_options)
         described: dict[str, Any] = {
             "table_name": table_name,
             "record_key_fields": record_key_fields,
@@ -162,9 +187,20 @@ class Table(TableReads):
             "ordering_fields": ordering_fields,
             "table_type": table_type,
             "table_version": table_version,
-            "properties": made._properties,
-            "storage_options": storage_options,
         }
+        if catalog is not None or location is not None:
+            if catalog is None or location is None:
+                raise HoodieConfigException(
+                    "catalog and location belong together: the first argument is the name of the table then, and "
+                    "location its folder"
+                )
+            tables = CatalogTables.of(catalog, properties, storage_options)
+            is_schema = isinstance(schema_or_data, pa.Schema)
+            rows = schema_or_data.empty_table() if is_schema else schema_or_data
+            write_table(rows, os.fspath(path), catalog=tables, location=location, **described)
+            return cls(path, catalog=tables)
+        made = cls(path, properties=properties, storage_options=storage_options)
+        described |= {"properties": made._properties, "storage_options": storage_options}
         if isinstance(schema_or_data, pa.Schema):
             create_table(schema_or_data, config_of_arguments(made._path, **described))
         else:
@@ -177,6 +213,8 @@ class Table(TableReads):
         return self._path
 
     def __repr__(self) -> str:
+        if self._named is not None:
+            return f"hoodie.Table({self._named.name!r}, catalog={self._named.catalog!r})"
         return f"hoodie.Table({self._path!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -188,7 +226,7 @@ class Table(TableReads):
             )
         if secret := [key for key in self._properties if is_sensitive(str(key))]:
             raise HoodieConfigException(f"{self!r} has {', '.join(secret)} as a value, and a pickle would carry it")
-        return _unpickled, (self._path, self._properties, options)
+        return _unpickled, (self._path, self._properties, options, self._named)
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -950,7 +988,8 @@ class Table(TableReads):
         """Tell a catalog of the table, so that Spark, Trino and Athena find it by name.
 
         Args:
-            catalog: ``hms``, ``glue`` or ``manifest``; None for what Hudi's options say. See `hoodie.sync_table`.
+            catalog: ``hms``, ``glue`` or ``manifest``; None for what Hudi's options say, or for the catalog that the
+                table was opened by. See `hoodie.sync_table`.
             properties: Hudi's options for this call, on top of those of the table.
             check: Change nothing, and tell all differences.
             full: Compare everything, and repair all differences.
@@ -962,6 +1001,9 @@ class Table(TableReads):
 
     def drop(self, *, dry_run: bool = False) -> TableRemoval:
         """Delete the table: all files of its folder, which must hold nothing but the table.
+
+        A table that was opened by name loses its entry first, with all names that a merge-on-read table has; the
+        catalog deletes no data. Entries of other tables, other names and other catalogs stay.
 
         If the call fails or dies, readers and writers refuse what is left, and a second call goes on.
 
@@ -979,13 +1021,17 @@ class Table(TableReads):
         """
         config = self._committing_config(None)
         with one_after_another(config):
-            return drop_table(config, dry_run=dry_run)
+            return drop_table(config, dry_run=dry_run, before=self._drop_entries)
 
     # --- parts --------------------------------------------------------------------------------------------------
 
+    def _drop_entries(self) -> None:
+        if self._named is not None:
+            CatalogTables(self._named.catalog, properties=self._properties).drop_entries(self._named)
+
     @property
     def _read_options(self) -> dict[str, Any]:
-        return {key: value for key, value in self._properties.items() if str(key).lower() in _READ_KEYS}
+        return read_options(self._properties)
 
     def _config(self, properties: Mapping[str, Any] | None) -> HoodieWriteConfig:
         check_properties(properties)
@@ -1073,5 +1119,9 @@ def _begun(data: Any) -> Any:
     return chain([first], data)
 
 
-def _unpickled(path: str, properties: Mapping[str, Any], storage_options: StorageOptions | None) -> Table:
-    return Table(path, properties=properties, storage_options=storage_options)
+def _unpickled(
+    path: str, properties: Mapping[str, Any], storage_options: StorageOptions | None, named: NamedTable | None
+) -> Table:
+    made = Table(path, properties=properties, storage_options=storage_options)
+    made._named = named
+    return made

@@ -92,18 +92,18 @@ class HoodieSparkEngineContext(HoodieEngineContext):
             )
         return self._parallelism
 
-    @property
-    def metastore_uris(self) -> str | None:
+    def metastore_options(self, names: Iterable[str]) -> dict[str, str]:
         """See the contract: of the session's configuration, or of Hadoop's (``hive-site.xml``), which Connect hides."""
-        for key in ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris", "hive.metastore.uris"):
-            given = self._spark.conf.get(key, None)
-            if given:
-                return str(given)
         context = spark_context(self._spark)
-        if context is None:
-            return None
-        found = context._jsc.hadoopConfiguration().get("hive.metastore.uris")
-        return str(found) if found else None
+        hadoop = None if context is None else context._jsc.hadoopConfiguration()
+        found = {}
+        for name in names:
+            keys = (f"spark.hadoop.{name}", f"spark.{name}", name)
+            values = (self._spark.conf.get(key, None) for key in keys)
+            value = next(filter(None, values), None) or (None if hadoop is None else hadoop.get(name))
+            if value:
+                found[name] = str(value)
+        return found
 
     @property
     def spark_version(self) -> str | None:

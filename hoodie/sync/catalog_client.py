@@ -10,13 +10,21 @@ from typing import Self
 from hoodie.sync.catalog_entry import CatalogPartition, CatalogTable
 
 
-class CatalogClient(ABC):
-    """A connection to a catalog.
+class HoodieCatalogClient(ABC):
+    """A connection to a catalog. Subclass it for a catalog that hoodie does not know::
+
+        properties = {"hoodie.meta.sync.client.tool.class": "my.module.MyClient"}
+        hoodie.sync_table("/data/trips", properties=properties)
+        hoodie.catalog("my.module.MyClient").table("rides.trips")
+
+    A class of yours is made with the writer's `HoodieWriteConfig`, whose ``properties`` hold all that was given: keys
+    that do not begin with ``hoodie.`` are yours.
 
     Every method is one request, or some where a catalog limits the size of a request; nothing is kept between calls.
     Methods raise `HoodieSyncException` with a message that names the catalog, the call and what to do; a name that is
     taken meanwhile is a `CatalogEntryExistsException`, an entry that another process changed meanwhile a
-    `CatalogEntryChangedException` where the catalog can tell. No method deletes data.
+    `CatalogEntryChangedException` where the catalog can tell. No method deletes data. What an entry is to say is
+    computed by the caller, the same for all catalogs; the values are those of `hoodie.sync.catalog_entry`.
 
     Hudi: org.apache.hudi.sync.common.HoodieMetaSyncOperations.
     """
@@ -30,9 +38,9 @@ class CatalogClient(ABC):
     def databases(self) -> list[str]:
         """The names of all databases, sorted."""
 
-    @abstractmethod
     def has_database(self, database: str) -> bool:
-        """Whether there is such a database."""
+        """Whether there is such a database; by default, whether `databases` names it."""
+        return database in self.databases()
 
     @abstractmethod
     def create_database(self, database: str) -> None:
@@ -66,21 +74,22 @@ class CatalogClient(ABC):
             cascades: Change the columns of all partitions, too.
         """
 
-    @abstractmethod
     def recreate_table(self, table: CatalogTable) -> None:
-        """Replace an entry and all its partitions by a new entry without partitions.
+        """Replace an entry and all its partitions by a new entry without partitions; by default, drop and create.
 
         Args:
             table: The new entry. Where the catalog can rename, the old entry stays until the new one is there.
         """
+        self.drop_table(table.database, table.name)
+        self.create_table(table)
 
     @abstractmethod
     def drop_table(self, database: str, name: str) -> None:
         """Remove an entry, never its data; one that is gone is no error."""
 
-    @abstractmethod
     def partition_values(self, table: CatalogTable) -> list[tuple[str, ...]]:
         """The values of all partitions, without their locations, by the cheapest call that the catalog has."""
+        return [partition.values for partition in self.partitions(table)]
 
     @abstractmethod
     def partitions(
@@ -111,14 +120,14 @@ class CatalogClient(ABC):
             partitions: Answers of `partitions` with the new location.
         """
 
-    @abstractmethod
     def touch_partitions(self, table: CatalogTable, partitions: Iterable[CatalogPartition]) -> None:
-        """Write partitions anew as they are, which gives them a new time of change.
+        """Write partitions anew as they are, which gives them a new time of change; by default by `set_locations`.
 
         Args:
             table: The table as the catalog has it.
             partitions: Answers of `partitions`.
         """
+        self.set_locations(table, partitions)
 
     @abstractmethod
     def drop_partitions(self, table: CatalogTable, values: Iterable[tuple[str, ...]]) -> None:
@@ -129,9 +138,8 @@ class CatalogClient(ABC):
             values: The partitions.
         """
 
-    @abstractmethod
-    def close(self) -> None:
-        """Close the connection; a second call does nothing."""
+    def close(self) -> None:  # noqa: B027  (most catalogs have nothing to close)
+        """Close the connection; a second call does nothing. By default nothing is open."""
 
     def __enter__(self) -> Self:
         return self

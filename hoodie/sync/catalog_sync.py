@@ -16,16 +16,17 @@ import attrs
 
 from hoodie.common.config.property import check_properties
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.util.class_loading import create_object
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieException, HoodieSyncException
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.sync.catalog_client import CatalogClient
+from hoodie.sync.catalog_client import HoodieCatalogClient
 from hoodie.sync.hive_sync_tool import HiveSyncTool
 from hoodie.sync.manifest_file_writer import sync_manifest
 from hoodie.sync.sync_result import SyncResult
-from hoodie.sync.sync_settings import GLUE, MANIFEST, SyncSettings, sync_settings
+from hoodie.sync.sync_settings import CATALOGS, GLUE, MANIFEST, METASTORE_OPTIONS, TOOL_KEY, SyncSettings, sync_settings
 from hoodie.table.open_table import look_as_writer
 
 logger = logging.getLogger(__name__)
@@ -53,8 +54,8 @@ def sync_table(
     Args:
         path: The table's folder.
         catalog: ``hms`` for a Hive Metastore, ``glue`` for AWS Glue, ``manifest`` for a file with the names of the
-            newest files. By default what ``hoodie.datasource.hive_sync.mode`` or
-            ``hoodie.meta.sync.client.tool.class`` says.
+            newest files; or a `hoodie.HoodieCatalogClient` of yours, as ``package.module.Class``. By default what
+            ``hoodie.datasource.hive_sync.mode`` or ``hoodie.meta.sync.client.tool.class`` says.
         properties: Hudi's options, such as ``hoodie.datasource.hive_sync.table``.
         storage_options: Options and credentials of the table's storage, or a function that returns them.
         check: Change nothing, and tell all differences between the catalog and the table.
@@ -94,8 +95,9 @@ def sync_catalogs(
     snapshot = look_as_writer(config)
     results: list[SyncResult] = []
     failures: list[HoodieException] = []
-    uris, spark_version = (None, None) if context is None else (context.metastore_uris, context.spark_version)
-    for settings in sync_settings(config, snapshot.table_config, catalog=catalog, session_uris=uris):
+    session = {} if context is None else context.metastore_options(METASTORE_OPTIONS)
+    spark_version = None if context is None else context.spark_version
+    for settings in sync_settings(config, snapshot.table_config, catalog=catalog, session=session):
         if spark_version and not settings.spark_version:
             settings = attrs.evolve(settings, spark_version=spark_version)
         try:
@@ -118,7 +120,7 @@ def _sync(
         return HiveSyncTool(snapshot, settings, client).sync(check=check, full=full)
 
 
-def open_catalog(settings: SyncSettings, config: HoodieWriteConfig) -> CatalogClient:
+def open_catalog(settings: SyncSettings, config: HoodieWriteConfig) -> HoodieCatalogClient:
     """A connection to a catalog.
 
     Args:
@@ -128,6 +130,8 @@ def open_catalog(settings: SyncSettings, config: HoodieWriteConfig) -> CatalogCl
     Raises:
         HoodieSyncException: The library that speaks to the catalog is missing, or the catalog cannot be reached.
     """
+    if settings.catalog not in CATALOGS:
+        return create_object(settings.catalog, TOOL_KEY, HoodieCatalogClient, config)
     # Imported here: the core needs neither library, and a start without a catalog takes less time.
     if settings.catalog == GLUE:
         from hoodie.sync.glue_client import GlueCatalogClient

@@ -14,7 +14,7 @@ from hoodie.common.util.aws_client import aws_client
 from hoodie.config.aws_config import HoodieAWSConfig
 from hoodie.config.glue_sync_config import GlueCatalogSyncClientConfig
 from hoodie.exception import CatalogEntryChangedException, CatalogEntryExistsException, HoodieSyncException
-from hoodie.sync.catalog_client import CatalogClient
+from hoodie.sync.catalog_client import HoodieCatalogClient
 from hoodie.sync.catalog_entry import CatalogPartition, CatalogTable
 from hoodie.sync.glue_entries import (
     glue_columns,
@@ -53,7 +53,7 @@ _TIMES = frozenset({"LastAccessTime", "LastAnalyzedTime"})
 _OF_PARTITION = ("LastAccessTime", "LastAnalyzedTime", "Parameters")
 
 
-class GlueCatalogClient(CatalogClient):
+class GlueCatalogClient(HoodieCatalogClient):
     """The Glue catalog of an account.
 
     Requests are those of Hudi's client, with these differences: an entry is only replaced as it was read
@@ -101,22 +101,22 @@ class GlueCatalogClient(CatalogClient):
 
     @property
     def title(self) -> str:
-        """See `CatalogClient.title`."""
+        """See `HoodieCatalogClient.title`."""
         catalog = f"(catalog {self._options.catalog_id})" if self._options.catalog_id else ""
         return " ".join(part for part in ("AWS Glue", self._place, catalog) if part)
 
     def databases(self) -> list[str]:
-        """See `CatalogClient.databases`."""
+        """See `HoodieCatalogClient.databases`."""
         pages = self._pages("the databases could not be listed", "get_databases")
         return sorted(database["Name"] for page in pages for database in page["DatabaseList"])
 
     def has_database(self, database: str) -> bool:
-        """See `CatalogClient.has_database`."""
+        """See `HoodieCatalogClient.has_database`."""
         what = f"the database {database} could not be read"
         return self._found(what, "get_database", Name=database.lower()) is not None
 
     def create_database(self, database: str) -> None:
-        """See `CatalogClient.create_database`. It has the tags of the option."""
+        """See `HoodieCatalogClient.create_database`. It has the tags of the option."""
         tags = {key.strip(): value.strip() for key, _, value in (t.partition(":") for t in self._options.resource_tags)}
         described = {"Name": database.lower(), "Description": "automatically created by hoodie"}
         try:
@@ -130,24 +130,24 @@ class GlueCatalogClient(CatalogClient):
             logger.info("%s: another process created the database %s", self.title, database)
 
     def tables(self, database: str) -> list[str]:
-        """See `CatalogClient.tables`."""
+        """See `HoodieCatalogClient.tables`."""
         what = f"the tables of the database {database} could not be listed"
         pages = self._pages(what, "get_tables", DatabaseName=database.lower())
         return sorted(table["Name"] for page in pages for table in page["TableList"])
 
     def table(self, database: str, name: str) -> CatalogTable | None:
-        """See `CatalogClient.table`."""
+        """See `HoodieCatalogClient.table`."""
         what = f"the table {database}.{name} could not be read"
         answer = self._found(what, "get_table", DatabaseName=database.lower(), Name=name.lower())
         return None if answer is None else table_of(answer["Table"])
 
     def create_table(self, table: CatalogTable) -> None:
-        """See `CatalogClient.create_table`. As in Hudi, it has no owner, and is external in any case."""
+        """See `HoodieCatalogClient.create_table`. As in Hudi, it has no owner, and is external in any case."""
         self._create(table)
         self._manage_indexes(table)
 
     def replace_table(self, table: CatalogTable, *, cascades: bool = False) -> None:
-        """See `CatalogClient.replace_table`.
+        """See `HoodieCatalogClient.replace_table`.
 
         Partitions of Glue have columns of their own, which Athena and Redshift Spectrum compare with the table's. They
         are changed only where `needs_cascade` says so, and before the entry.
@@ -174,7 +174,7 @@ class GlueCatalogClient(CatalogClient):
         self._manage_indexes(table)
 
     def recreate_table(self, table: CatalogTable) -> None:
-        """See `CatalogClient.recreate_table`.
+        """See `HoodieCatalogClient.recreate_table`.
 
         Glue cannot rename. So the entry is first made, and removed, under a temporary name: then Glue accepts it.
         """
@@ -193,18 +193,18 @@ class GlueCatalogClient(CatalogClient):
             ) from error
 
     def drop_table(self, database: str, name: str) -> None:
-        """See `CatalogClient.drop_table`."""
+        """See `HoodieCatalogClient.drop_table`."""
         what = f"the table {database}.{name} could not be removed"
         self._found(what, "delete_table", DatabaseName=database.lower(), Name=name.lower())
 
     def partition_values(self, table: CatalogTable) -> list[tuple[str, ...]]:
-        """See `CatalogClient.partition_values`."""
+        """See `HoodieCatalogClient.partition_values`."""
         return [partition.values for partition in self.partitions(table)]
 
     def partitions(
         self, table: CatalogTable, values: Sequence[tuple[str, ...]] | None = None
     ) -> list[CatalogPartition]:
-        """See `CatalogClient.partitions`. Their ``stored`` has no columns."""
+        """See `HoodieCatalogClient.partitions`. Their ``stored`` has no columns."""
         if values is None:
             return [partition_of(stored) for stored in self._all_partitions(table, ExcludeColumnSchema=True)]
         batches = _batches(values, _READ_AT_ONCE)
@@ -216,7 +216,7 @@ class GlueCatalogClient(CatalogClient):
         return [partition_of(stored) for part in found for stored in part]
 
     def add_partitions(self, table: CatalogTable, partitions: Iterable[CatalogPartition]) -> None:
-        """See `CatalogClient.add_partitions`."""
+        """See `HoodieCatalogClient.add_partitions`."""
         descriptor = storage_descriptor(table)
 
         def add(batch: Sequence[CatalogPartition]) -> list[_Answer]:
@@ -230,16 +230,16 @@ class GlueCatalogClient(CatalogClient):
         self._change(table, "added", "BatchCreatePartition", add, partitions, _CHANGED_AT_ONCE, THERE)
 
     def set_locations(self, table: CatalogTable, partitions: Iterable[CatalogPartition]) -> None:
-        """See `CatalogClient.set_locations`. As in Hudi, they get the table's columns and formats."""
+        """See `HoodieCatalogClient.set_locations`. As in Hudi, they get the table's columns and formats."""
         descriptor = storage_descriptor(table)
         self._update_partitions(table, ((p, {**descriptor, "Location": s3a_to_s3(p.location)}) for p in partitions))
 
     def touch_partitions(self, table: CatalogTable, partitions: Iterable[CatalogPartition]) -> None:
-        """See `CatalogClient.touch_partitions`. As in Hudi, they get the table's columns and formats."""
+        """See `HoodieCatalogClient.touch_partitions`. As in Hudi, they get the table's columns and formats."""
         self.set_locations(table, partitions)
 
     def drop_partitions(self, table: CatalogTable, values: Iterable[tuple[str, ...]]) -> None:
-        """See `CatalogClient.drop_partitions`."""
+        """See `HoodieCatalogClient.drop_partitions`."""
 
         def drop(batch: Sequence[tuple[str, ...]]) -> list[_Answer]:
             given = [{"Values": list(one)} for one in batch]
@@ -249,7 +249,7 @@ class GlueCatalogClient(CatalogClient):
         self._change(table, "removed", "BatchDeletePartition", drop, values, _DROPPED_AT_ONCE, NOT_THERE)
 
     def close(self) -> None:
-        """See `CatalogClient.close`."""
+        """See `HoodieCatalogClient.close`."""
         self._client.close()
 
     def _create(self, table: CatalogTable) -> None:

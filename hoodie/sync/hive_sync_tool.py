@@ -36,7 +36,7 @@ from hoodie.exception import (
     HoodieSyncException,
 )
 from hoodie.storage import storage_path
-from hoodie.sync.catalog_client import CatalogClient
+from hoodie.sync.catalog_client import HoodieCatalogClient
 from hoodie.sync.catalog_entry import CatalogColumn, CatalogPartition, CatalogTable
 from hoodie.sync.catalog_schema import TableColumns, table_columns
 from hoodie.sync.partition_value_extractor import EXTRACTOR_KEY, create_partition_value_extractor, extract_values
@@ -114,7 +114,7 @@ class HiveSyncTool:
         HoodieConfigException: There is no such extractor of partition values.
     """
 
-    def __init__(self, snapshot: TableSnapshot, settings: SyncSettings, client: CatalogClient) -> None:
+    def __init__(self, snapshot: TableSnapshot, settings: SyncSettings, client: HoodieCatalogClient) -> None:
         self._snapshot = snapshot
         self._settings = settings
         self._client = client
@@ -296,10 +296,11 @@ class HiveSyncTool:
                     return
                 break
             wanted = self._wanted(view, now)
+            wanted = attrs.evolve(wanted, parameters={**wanted.parameters, **self._commits.parameters})
+            if wanted == now:
+                return
             try:
-                self._client.replace_table(
-                    attrs.evolve(wanted, parameters={**wanted.parameters, **self._commits.parameters})
-                )
+                self._client.replace_table(wanted)
             except CatalogEntryChangedException:
                 continue
             after = self._entry_now(view)
@@ -752,3 +753,13 @@ def _without_scheme(location: str) -> str:
     if location.startswith("file:"):
         location = location.removeprefix("file:")
     return location.rstrip("/")
+
+
+def is_at(found: CatalogTable, path: str) -> bool:
+    """Whether an entry is that of the Hudi table in a folder.
+
+    Args:
+        found: The entry.
+        path: The folder; schemes do not count.
+    """
+    return is_of_hudi(found) and _same_place(found.location, path)

@@ -26,7 +26,7 @@ from hoodie.exception import (
     HoodieConfigException,
     HoodieSyncException,
 )
-from hoodie.sync.catalog_client import CatalogClient
+from hoodie.sync.catalog_client import HoodieCatalogClient
 from hoodie.sync.catalog_entry import CatalogColumn, CatalogPartition, CatalogTable
 
 try:
@@ -34,7 +34,7 @@ try:
     from thriftpy2.protocol import TBinaryProtocolFactory
     from thriftpy2.thrift import TApplicationException, TClient
     from thriftpy2.transport import TBufferedTransportFactory, TSocket
-except ImportError:  # an extra: hoodie[hms]
+except ImportError:  # an extra: hoodie[hive]
     thriftpy2 = None
 
 logger = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ def hive_metastore_interface() -> Any:
         HoodieSyncException: thriftpy2 is missing.
     """
     if thriftpy2 is None:
-        raise HoodieSyncException("The Hive metastore needs thriftpy2: pip install 'hoodie[hms]'")
+        raise HoodieSyncException("The Hive metastore needs thriftpy2: pip install 'hoodie[hive]'")
     return thriftpy2.load(str(INTERFACE), module_name="hive_metastore_thrift")
 
 
@@ -92,7 +92,7 @@ def unescape_partition_value(text: str) -> str:
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
 
 
-class HiveMetastoreClient(CatalogClient):
+class HiveMetastoreClient(HoodieCatalogClient):
     """A connection to a Hive Metastore; it is opened by the first call.
 
     A lost connection is opened anew, and a call is repeated if that cannot do harm: reading, adding and dropping are
@@ -132,17 +132,17 @@ class HiveMetastoreClient(CatalogClient):
 
     @property
     def title(self) -> str:
-        """See `CatalogClient.title`."""
+        """See `HoodieCatalogClient.title`."""
         return f"the Hive metastore {','.join(_uri(host, port) for host, port in self._addresses)}"
 
     # --- databases ------------------------------------------------------------------------------------------------
 
     def databases(self) -> list[str]:
-        """See `CatalogClient.databases`."""
+        """See `HoodieCatalogClient.databases`."""
         return sorted(self._call("the databases could not be listed", "get_all_databases"))
 
     def has_database(self, database: str) -> bool:
-        """See `CatalogClient.has_database`."""
+        """See `HoodieCatalogClient.has_database`."""
         try:
             self._call(f"the database {database!r} could not be read", "get_database", database)
         except _GoneError:
@@ -150,7 +150,7 @@ class HiveMetastoreClient(CatalogClient):
         return True
 
     def create_database(self, database: str) -> None:
-        """See `CatalogClient.create_database`."""
+        """See `HoodieCatalogClient.create_database`."""
         entry = self._interface.Database(
             name=database, description=_DATABASE_DESCRIPTION, parameters={}, ownerName=_user(), ownerType=1
         )
@@ -160,11 +160,11 @@ class HiveMetastoreClient(CatalogClient):
     # --- tables ---------------------------------------------------------------------------------------------------
 
     def tables(self, database: str) -> list[str]:
-        """See `CatalogClient.tables`."""
+        """See `HoodieCatalogClient.tables`."""
         return sorted(self._call(f"the tables of {database!r} could not be listed", "get_all_tables", database))
 
     def table(self, database: str, name: str) -> CatalogTable | None:
-        """See `CatalogClient.table`."""
+        """See `HoodieCatalogClient.table`."""
         request = self._interface.GetTableRequest(dbName=database, tblName=name)
         try:
             stored = self._call(f"{database}.{name} could not be read", "get_table_req", request).table
@@ -173,11 +173,11 @@ class HiveMetastoreClient(CatalogClient):
         return _table_of(stored)
 
     def create_table(self, table: CatalogTable) -> None:
-        """See `CatalogClient.create_table`."""
+        """See `HoodieCatalogClient.create_table`."""
         self._call(f"{table.full_name} could not be created", "create_table", self._new_table(table))
 
     def replace_table(self, table: CatalogTable, *, cascades: bool = False) -> None:
-        """See `CatalogClient.replace_table`."""
+        """See `HoodieCatalogClient.replace_table`."""
         changed = copy.deepcopy(table.stored)
         # Entries of other programs may lack parts.
         new = self._descriptor(table)
@@ -195,7 +195,7 @@ class HiveMetastoreClient(CatalogClient):
         self._alter_table(f"{table.full_name} could not be changed", table, changed, cascades=cascades)
 
     def recreate_table(self, table: CatalogTable) -> None:
-        """See `CatalogClient.recreate_table`."""
+        """See `HoodieCatalogClient.recreate_table`."""
         doing = f"{table.full_name} could not be made anew"
         if table.kind != "EXTERNAL_TABLE":  # a renamed managed table takes its data with it
             self.drop_table(table.database, table.name)
@@ -219,14 +219,14 @@ class HiveMetastoreClient(CatalogClient):
             raise
 
     def drop_table(self, database: str, name: str) -> None:
-        """See `CatalogClient.drop_table`."""
+        """See `HoodieCatalogClient.drop_table`."""
         with contextlib.suppress(_GoneError):
             self._call(f"{database}.{name} could not be dropped", "drop_table", database, name, False)
 
     # --- partitions -----------------------------------------------------------------------------------------------
 
     def partition_values(self, table: CatalogTable) -> list[tuple[str, ...]]:
-        """See `CatalogClient.partition_values`."""
+        """See `HoodieCatalogClient.partition_values`."""
         doing = f"the partitions of {table.full_name} could not be listed"
         names = self._call(doing, "get_partition_names", table.database, table.name, _ALL)
         return [_values_in(name) for name in names]
@@ -234,7 +234,7 @@ class HiveMetastoreClient(CatalogClient):
     def partitions(
         self, table: CatalogTable, values: Sequence[tuple[str, ...]] | None = None
     ) -> list[CatalogPartition]:
-        """See `CatalogClient.partitions`."""
+        """See `HoodieCatalogClient.partitions`."""
         wanted = self.partition_values(table) if values is None else values
         doing = f"the partitions of {table.full_name} could not be read"
         found = []
@@ -247,7 +247,7 @@ class HiveMetastoreClient(CatalogClient):
         return found
 
     def add_partitions(self, table: CatalogTable, partitions: Iterable[CatalogPartition]) -> None:
-        """See `CatalogClient.add_partitions`."""
+        """See `HoodieCatalogClient.add_partitions`."""
         descriptor = self._descriptor(table) if table.stored is None else table.stored.sd
         for batch in self._batches(partitions):
             parts = []
@@ -270,22 +270,22 @@ class HiveMetastoreClient(CatalogClient):
             self._call(f"partitions of {table.full_name} could not be added", "add_partitions_req", request)
 
     def set_locations(self, table: CatalogTable, partitions: Iterable[CatalogPartition]) -> None:
-        """See `CatalogClient.set_locations`."""
+        """See `HoodieCatalogClient.set_locations`."""
         self._alter_partitions(table, partitions)
 
     def touch_partitions(self, table: CatalogTable, partitions: Iterable[CatalogPartition]) -> None:
-        """See `CatalogClient.touch_partitions`."""
+        """See `HoodieCatalogClient.touch_partitions`."""
         self._alter_partitions(table, partitions)
 
     def drop_partitions(self, table: CatalogTable, values: Iterable[tuple[str, ...]]) -> None:
-        """See `CatalogClient.drop_partitions`."""
+        """See `HoodieCatalogClient.drop_partitions`."""
         doing = f"partitions of {table.full_name} could not be dropped"
         for one in values:
             with contextlib.suppress(_GoneError):
                 self._call(doing, "drop_partition", table.database, table.name, list(one), False)
 
     def close(self) -> None:
-        """See `CatalogClient.close`."""
+        """See `HoodieCatalogClient.close`."""
         if self._client is not None:
             self._client.close()
             self._client = None

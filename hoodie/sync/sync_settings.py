@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from xml.parsers import expat
 
 import attrs
 
 from hoodie.common.table.table_config import HoodieTableConfig
+from hoodie.common.util.class_loading import load_class
+from hoodie.common.util.uris import without_user
 from hoodie.config.sync_config import HiveSyncConfig, HiveSyncMode, HoodieSyncTableStrategy, parse_key_values
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException
 from hoodie.storage.storage_path import is_same_path
+from hoodie.sync.catalog_client import HoodieCatalogClient
 from hoodie.sync.partition_value_extractor import (
     EXTRACTOR_KEY,
     create_partition_value_extractor,
@@ -25,17 +28,30 @@ HMS = "hms"
 GLUE = "glue"
 MANIFEST = "manifest"
 CATALOGS = (HMS, GLUE, MANIFEST)
-"""The catalogs that a sync can tell of a table."""
+"""The catalogs that a sync can tell of a table, beside classes of users."""
+TOOL_KEY = "hoodie.meta.sync.client.tool.class"
+"""The property that names a class of a user, or Hudi's class of one of them."""
+_IMPLEMENT = "implement hoodie.HoodieCatalogClient and name your class, package.module.Class; see docs/catalogs.md"
+REFUSED_CATALOGS: Mapping[str, str] = {
+    "unity": "Unity Catalog takes no tables of Hudi: it reads them by the Delta metadata that Apache XTable writes "
+    "beside them",
+    "polaris": f"there is no client of Polaris: {_IMPLEMENT}",
+    "datahub": f"there is no client of DataHub: {_IMPLEMENT}",
+}
+"""Catalogs that are asked for by name -> why there is no such client."""
 _MODE_KEY = "hoodie.datasource.hive_sync.mode"
-_TOOL_KEY = "hoodie.meta.sync.client.tool.class"
 _URIS_KEY = "hoodie.datasource.hive_sync.metastore.uris"
 _FIELDS_KEY = "hoodie.datasource.hive_sync.partition_fields"
 _HIVE_TOOL = "HiveSyncTool"
 _TOOLS: Mapping[str, str] = {"AwsGlueCatalogSyncTool": GLUE, "ManifestFileWriter": MANIFEST}
 _MISSING_TOOLS: Mapping[str, str] = {
     "BigQuerySyncTool": "give ManifestFileWriter, which writes the list of files that a table of BigQuery reads",
+    "DataHubSyncTool": REFUSED_CATALOGS["datahub"],
 }
 _URIS_OF_HIVE = "hive.metastore.uris"
+_SECURITY: Mapping[str, str] = {"hive.metastore.sasl.enabled": "Kerberos", "hive.metastore.use.SSL": "TLS"}
+METASTORE_OPTIONS = (_URIS_OF_HIVE, *_SECURITY)
+"""Hive's options of a metastore that a sync looks at."""
 _SITE_FILE = "hive-site.xml"
 _MOST_BYTES = 16 * 1024 * 1024
 _CREDENTIALS = (
@@ -52,7 +68,7 @@ class SyncSettings:
     """The resolved options of a sync of one table with one catalog.
 
     Attributes:
-        catalog: The catalog: one of `CATALOGS`.
+        catalog: The catalog: one of `CATALOGS`, or a user's `HoodieCatalogClient`, as package.module.Class.
         uris: The addresses of a Hive metastore, separated by commas, the first to be tried first; empty text for other
             catalogs.
         database: The database.
@@ -121,16 +137,16 @@ def sync_settings(
     *,
     catalog: str | None = None,
     environment: Mapping[str, str] = os.environ,
-    session_uris: str | None = None,
+    session: Mapping[str, str] | None = None,
 ) -> tuple[SyncSettings, ...]:
     """Resolve the options of a sync.
 
     Args:
         config: The options, and the table's folder.
         table_config: The table's properties, which give what the options do not.
-        catalog: One of `CATALOGS`; None for what the options say.
+        catalog: See `SyncSettings`; None for what the options say.
         environment: The environment variables.
-        session_uris: ``hive.metastore.uris`` of the Spark session; None if there is none.
+        session: The options of `METASTORE_OPTIONS` that the Spark session has; None if there is none.
 
     Returns:
         One for each catalog, in the order in which the options name them.
@@ -143,7 +159,7 @@ def sync_settings(
     """
     problems: list[str] = []
     catalogs = _catalogs(config, catalog, problems)
-    uris = _uris(config.hive_sync, environment, session_uris, problems) if HMS in catalogs else ""
+    uris = _uris(config.hive_sync, environment, session or {}, problems) if HMS in catalogs else ""
     hive, sync, glue = config.hive_sync, config.sync, config.glue_sync
     fields = table_config.partition_fields if hive.partition_fields is None else hive.partition_fields
     if sync.base_path is not None and not is_same_path(sync.base_path, config.base_path):
@@ -199,8 +215,9 @@ def sync_settings(
 def _catalogs(config: HoodieWriteConfig, catalog: str | None, problems: list[str]) -> tuple[str, ...]:
     """The catalogs, each once."""
     if catalog is not None:
-        if catalog not in CATALOGS:
-            problems.append(f"catalog = {catalog!r}: give one of {', '.join(CATALOGS)}")
+        if catalog not in CATALOGS and not _is_of_user(catalog, "catalog", problems):
+            advice = REFUSED_CATALOGS.get(catalog.lower(), f"give one of {', '.join(CATALOGS)}, or a class of yours")
+            problems.append(f"catalog = {catalog!r}: {advice}")
         return (catalog,)
     found = []
     for given in config.sync.client_tool_class or (_HIVE_TOOL,):
@@ -209,14 +226,27 @@ def _catalogs(config: HoodieWriteConfig, catalog: str | None, problems: list[str
             name = _catalog_of_mode(config.hive_sync, problems)
         elif tool in _TOOLS:
             name = _TOOLS[tool]
+        elif tool not in _MISSING_TOOLS and _is_of_user(given, TOOL_KEY, problems):
+            name = given
         else:
             name = None
             known = ", ".join((_HIVE_TOOL, *_TOOLS))
-            advice = _MISSING_TOOLS.get(tool, f"give {known}, or leave it out")
-            problems.append(f"{_TOOL_KEY} = {given}: there is no such catalog here: {advice}")
+            advice = _MISSING_TOOLS.get(tool, f"give {known}, a class of yours (package.module.Class), or leave it out")
+            problems.append(f"{TOOL_KEY} = {given}: there is no such catalog here: {advice}")
         if name is not None:
             found.append(name)
     return tuple(dict.fromkeys(found))
+
+
+def _is_of_user(name: str, key: str, problems: list[str]) -> bool:
+    """Whether a name is that of a user's class; one that cannot be loaded is a problem."""
+    if "." not in name or "/" in name or name.startswith("org.apache.hudi."):
+        return False
+    try:
+        load_class(name, key, HoodieCatalogClient)
+    except HoodieConfigException as error:
+        problems.append(str(error))
+    return True
 
 
 def _catalog_of_mode(hive: HiveSyncConfig, problems: list[str]) -> str | None:
@@ -233,17 +263,30 @@ def _catalog_of_mode(hive: HiveSyncConfig, problems: list[str]) -> str | None:
     return None
 
 
-def _uris(hive: HiveSyncConfig, environment: Mapping[str, str], session_uris: str | None, problems: list[str]) -> str:
+def _uris(hive: HiveSyncConfig, environment: Mapping[str, str], session: Mapping[str, str], problems: list[str]) -> str:
     """The addresses of the metastore; empty text after a problem."""
     folder = environment.get("HIVE_CONF_DIR")
-    given = hive.metastore_uris or session_uris
-    if not given and folder:
+    site: Mapping[str, str] = {}
+    if folder and not session.get(_URIS_OF_HIVE):
         try:
-            given = _uris_of_site(Path(folder) / _SITE_FILE)
+            site = _read_site(Path(folder) / _SITE_FILE)
         except (OSError, ValueError) as error:
-            problems.append(f"HIVE_CONF_DIR = {folder!r}: its {_SITE_FILE} cannot be read ({error}): set {_URIS_KEY}")
+            if not hive.metastore_uris:
+                problems.append(
+                    f"HIVE_CONF_DIR = {folder!r}: its {_SITE_FILE} cannot be read ({error}): set {_URIS_KEY}"
+                )
+                return ""
+    uris = hive.metastore_uris or session.get(_URIS_OF_HIVE) or site.get(_URIS_OF_HIVE) or ""
+    uris = without_user(uris.strip())
+    for title, options in (("the Spark session", session), (f"the {_SITE_FILE} in HIVE_CONF_DIR", site)):
+        found = [f"{key} = true" for key in _SECURITY if options.get(key, "").strip().lower() == "true"]
+        others = _addresses(options.get(_URIS_OF_HIVE, ""))
+        if found and uris and (not others or others & _addresses(uris)):
+            problems.append(
+                f"{title} says {' and '.join(found)}: the metastore wants {_wanted(found)}, which hoodie does not "
+                f"speak. Sync with Hudi's HiveSyncTool, or set {_URIS_KEY} to a metastore without it"
+            )
             return ""
-    uris = (given or "").strip()
     if not uris:
         in_site = (
             f", and the {_SITE_FILE} in HIVE_CONF_DIR = {folder!r} does not name {_URIS_OF_HIVE}" if folder else ""
@@ -258,23 +301,33 @@ def _uris(hive: HiveSyncConfig, environment: Mapping[str, str], session_uris: st
     return uris
 
 
-def _uris_of_site(path: Path) -> str | None:
-    """The addresses that a configuration of Hive names; None if there is no such file, or it does not name them.
+def _wanted(options: Iterable[str]) -> str:
+    return " and ".join(_SECURITY[option.partition(" ")[0]] for option in options)
+
+
+def _addresses(uris: str) -> set[str]:
+    return {part.strip().rstrip("/").lower() for part in without_user(uris).split(",") if part.strip()}
+
+
+def _read_site(path: Path) -> dict[str, str]:
+    """The options of `METASTORE_OPTIONS` that a configuration of Hive has; none if there is no such file.
 
     Raises:
         OSError: It cannot be read.
         ValueError: It is not such a file, or the addresses hold variables.
     """
     if not path.exists():
-        return None
+        return {}
     with path.open("rb") as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
         raise ValueError(f"more than {_MOST_BYTES} bytes")
-    found = _properties_of_site(content).get(_URIS_OF_HIVE, "").strip()
-    if re.search(r"\$\{", found):
-        raise ValueError(f"{_URIS_OF_HIVE} = {found} holds a variable")
-    return found or None
+    properties = _properties_of_site(content)
+    found = {name: properties[name].strip() for name in METASTORE_OPTIONS if name in properties}
+    uris = found.get(_URIS_OF_HIVE, "")
+    if re.search(r"\$\{", uris):
+        raise ValueError(f"{_URIS_OF_HIVE} = {uris} holds a variable")
+    return found
 
 
 def _properties_of_site(content: bytes) -> dict[str, str]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import defaultdict
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import attrs
@@ -106,12 +107,15 @@ class TableRemoval(RepairResult):
         return SummaryTable(RemovedFolder, self.folders)
 
 
-def drop_table(config: HoodieWriteConfig, *, dry_run: bool = False) -> TableRemoval:
+def drop_table(
+    config: HoodieWriteConfig, *, dry_run: bool = False, before: Callable[[], None] = lambda: None
+) -> TableRemoval:
     """Delete a table, or go on with a deletion that stopped half-way.
 
     Args:
         config: The configuration of its writers.
         dry_run: Delete nothing, and list the files.
+        before: Called when nothing stands against it, before the first change; if it raises, the table stays.
 
     Raises:
         TableNotFoundException: There is no table.
@@ -142,6 +146,9 @@ def drop_table(config: HoodieWriteConfig, *, dry_run: bool = False) -> TableRemo
             plan = _plan(storage, base_path)
             _refuse_others(plan)
             found = read_pending(storage, base_path)
+            if found is None:
+                _refuse_living(table, config)
+            before()
             content = _announce(table, config) if found is None else found[1]
             storage.delete_directory(overwrite_folder(base_path))
             logger.warning("deleting the table %s", base_path)

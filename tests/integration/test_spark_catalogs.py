@@ -56,3 +56,18 @@ def test_a_session_without_a_metastore_is_told(spark: SparkSession, tmp_path: Pa
     assert result.is_committed
     (error,) = result.service_errors
     assert "the address of the Hive metastore is not known" in error
+
+
+def test_a_metastore_of_the_session_that_wants_kerberos_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.createDataFrame([("a", "rome", 1)], "id string, city string, ts bigint")
+    options = {_URIS: "thrift://of-the-session:9083", "spark.hadoop.hive.metastore.sasl.enabled": "true"}
+    for key, value in options.items():
+        spark.conf.set(key, value)
+    try:
+        result = hoodie.spark.write(frame, str(tmp_path), _TABLE | _SYNCED)
+    finally:
+        for key in options:
+            spark.conf.unset(key)
+    assert result.is_committed
+    (error,) = result.service_errors
+    assert "the Spark session says hive.metastore.sasl.enabled = true: the metastore wants Kerberos" in error

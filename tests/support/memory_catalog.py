@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 import attrs
 
 from hoodie.exception import CatalogChangeRefusedException, CatalogEntryExistsException, HoodieSyncException
-from hoodie.sync.catalog_client import CatalogClient
+from hoodie.sync.catalog_client import HoodieCatalogClient
 from hoodie.sync.catalog_entry import CatalogPartition, CatalogTable
 
 _READS = ("table", "tables", "databases", "has_database", "partition_values", "partitions")
 
 
 @attrs.define(eq=False)
-class MemoryCatalog(CatalogClient):
+class MemoryCatalog(HoodieCatalogClient):
     """Databases, tables and partitions; notes its calls, and runs a function before each.
 
     Attributes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -27,7 +28,9 @@ def rows(*days: str) -> pa.Table:
     return pa.table({"id": list(days), "day": list(days), "fare": [60.0] * len(days)})
 
 
-def test_the_programs_of_the_page_do_what_they_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_programs_of_the_page_do_what_they_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "trips"
     hoodie.Table.create(
         path,
@@ -37,13 +40,16 @@ def test_the_programs_of_the_page_do_what_they_say(tmp_path: Path, capsys: pytes
         table_name="trips",
         table_type="COPY_ON_WRITE",
     )
-    by_hand, after_writes, differences, by_name, glue, manifest = PROGRAMS
+    by_hand, after_writes, differences, by_name, together, own_class, own, glue, manifest = PROGRAMS
+    (tmp_path / "json_catalog.py").write_text(own_class)
+    monkeypatch.syspath_prepend(tmp_path)
     with FakeMetastore() as metastore:
 
         def run(program: str, names: dict[str, Any]) -> None:
             program = program.replace("thrift://metastore:9083", metastore.uri)
             for place in ('"/data/trips"', '"gs://lake/trips"'):
                 program = program.replace(place, repr(str(path)))
+            program = program.replace('"/data/', f'"{tmp_path}/')
             exec(compile(program, PAGE, "exec"), names)
 
         names: dict[str, Any] = {"rows": rows("wed"), "hoodie": hoodie}
@@ -61,8 +67,17 @@ def test_the_programs_of_the_page_do_what_they_say(tmp_path: Path, capsys: pytes
         names["rows"] = rows("thu")
         run(by_name, names)
         assert hoodie.Table(path).count() == 4
+        assert len(metastore.parts["rides", "trips"]) == 4
+        run(together, names)
+        assert not (tmp_path / "fares").exists()
+        assert "rides.fares\nkind: EXTERNAL_TABLE" in capsys.readouterr().out
+        names["rows"] = rows("fri")
+        run(own, names)
+        told = json.loads((tmp_path / "catalog.json").read_text())["rides"]["trips"]
+        assert told["partitions"][0]["values"] == ["fri"]
+        assert told["entry"]["parameters"]["last_commit_time_sync"] == hoodie.Table(path).history()[0].instant_time
         run(manifest, names)
-        assert len((path / ".hoodie/absolute-path-manifest/latest-snapshot.csv").read_text().splitlines()) == 4
+        assert len((path / ".hoodie/absolute-path-manifest/latest-snapshot.csv").read_text().splitlines()) == 5
         options = eval(glue)
         assert HoodieWriteConfig.from_properties(str(path), options).hive_sync.mode == "glue"
 

@@ -18,7 +18,8 @@ from tests.support.page_programs import read_page
 
 ROOT = Path(__file__).parents[2]
 PAGE = read_page("command.md")
-COMMANDS = {entry.name: entry for made in SECTIONS.values() for entry in made}
+COMMANDS = {entry.name: entry for made in SECTIONS.values() for entry in made if not isinstance(entry, click.Group)}
+GROUPS = {entry.name: entry for made in SECTIONS.values() for entry in made if isinstance(entry, click.Group)}
 pytestmark = pytest.mark.table_version(9)
 
 
@@ -97,6 +98,20 @@ def test_the_options_of_all_commands_are_on_the_page() -> None:
     common = set.intersection(*map(options_of, COMMANDS.values())) - {"path"}
     assert common <= named
     assert "--csv" in named
+
+
+def test_the_page_names_the_commands_of_groups() -> None:
+    assert GROUPS.keys() == {"catalog"}
+    section = PAGE.split("## Catalogs")[1].split("\n## ")[0]
+    calls = [shlex.split(call)[1:] for call in re.findall(r"^hoodie .*", section, re.MULTILINE)]
+    assert {(group, name) for group, name, *_ in calls} == {
+        (group, name) for group, made in GROUPS.items() for name in made.commands
+    }
+    common = set.intersection(*map(options_of, COMMANDS.values())) - {"path"}
+    for group, name, *arguments in calls:
+        options = options_of(GROUPS[group].commands[name])
+        assert common <= options
+        assert {argument for argument in arguments if argument.startswith("-")} <= options
 
 
 def test_the_page_for_users_of_hudi_cli_names_commands_that_exist() -> None:

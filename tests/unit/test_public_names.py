@@ -75,7 +75,7 @@ def test_what_the_package_imports_for_itself_is_no_name_of_it() -> None:
         "index.index.IndexedTable",
         "transaction.lock.lock_provider.LockProvider",
         "storage.local_storage.LocalStorage",
-        "query.arrow_reader.scan_table",
+        "interface.reads.scan_table",
     ],
 )
 def test_a_module_is_found_from_the_package_that_holds_it(place: str) -> None:

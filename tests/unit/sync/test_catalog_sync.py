@@ -210,10 +210,7 @@ def test_by_hand(tmp_path: Path, catalog: MemoryCatalog) -> None:
         table.sync("hive")
 
 
-def test_a_catalog_opens_tables_by_name(
-    tmp_path: Path, catalog: MemoryCatalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hoodie.interface.catalog.open_catalog", lambda settings, config: catalog)
+def test_a_catalog_opens_tables_by_name(tmp_path: Path, catalog: MemoryCatalog) -> None:
     table = create(tmp_path, rows("a"), {"hoodie.compact.inline": False}, table_type="MERGE_ON_READ")
     table.upsert(rows("a", ordering=2))
     opened = hoodie.catalog("thrift://nowhere:9083")

@@ -88,7 +88,7 @@ def test_a_sync_without_a_new_commit_is_one_call(tmp_path: Path, glue: Glue) -> 
         client.upsert(rows(("c", "z", 1)))
         client.delete_partitions(["x"])
     changes = [name for name in glue.sync(table) if "Get" not in name]
-    assert changes == ["BatchCreatePartition", "BatchDeletePartition", "UpdateTable"]
+    assert changes == ["UpdateTable", "BatchCreatePartition", "BatchDeletePartition", "UpdateTable"]
     assert set(glue.partitions()) == {("y y%",), ("z",)}
 
 
@@ -170,3 +170,27 @@ def test_an_entry_that_another_process_changes_meanwhile_is_read_again(
     assert others
     assert glue.entry().parameters["by"] == "hand"
     assert glue.entry().parameters["last_commit_time_sync"] > before
+
+
+def test_a_table_of_glue_is_made_read_written_and_dropped_by_name(tmp_path: Path, glue: Glue) -> None:
+    lake = hoodie.catalog("glue", properties=glue.properties)
+    name = f"{glue.database}.t"
+
+    def day(text: str) -> pa.Table:
+        return pa.table({"id": [text], "day": [text]})
+
+    hoodie.write_table(
+        day("mon"), name, catalog=lake, location=tmp_path / "t", record_key_fields="id", partition_fields="day",
+        table_type="MERGE_ON_READ",
+    )  # fmt: skip
+    assert lake.tables(glue.database) == ["t", "t_ro", "t_rt"]
+    done = lake.table(name).upsert(day("tue"))
+    assert done.service_errors == ()
+    assert {glue.entry(each).parameters["last_commit_time_sync"] for each in ("t", "t_ro", "t_rt")} == {
+        done.instant_time
+    }
+    assert hoodie.read_table(name, catalog=lake, columns="id").num_rows == 2
+    assert lake.describe(name).partition_count == 2
+    lake.table(f"{name}_ro").drop()
+    assert lake.tables(glue.database) == []
+    assert not (tmp_path / "t").exists()

@@ -105,9 +105,36 @@ def test_catalogs_that_are_not_there_are_refused(tmp_path: Path) -> None:
         f"{TOOL} = org.apache.hudi.gcp.bigquery.BigQuerySyncTool: there is no such catalog here"
     )
     assert "give ManifestFileWriter, which writes the list of files" in big_query
-    assert datahub.endswith("give HiveSyncTool, AwsGlueCatalogSyncTool, ManifestFileWriter, or leave it out")
-    (unknown,) = problems_of(table_of(tmp_path / "2"), {}, catalog="unity")
-    assert unknown == "catalog = 'unity': give one of hms, glue, manifest"
+    assert "there is no client of DataHub: implement hoodie.HoodieCatalogClient" in datahub
+    table = table_of(tmp_path / "2")
+    (unity,) = problems_of(table, {}, catalog="unity")
+    assert unity.startswith("catalog = 'unity': Unity Catalog takes no tables of Hudi")
+    assert "XTable" in unity
+    (polaris,) = problems_of(table, {}, catalog="Polaris")
+    assert "implement hoodie.HoodieCatalogClient" in polaris
+    (unknown,) = problems_of(table, {}, catalog="hive")
+    assert unknown == "catalog = 'hive': give one of hms, glue, manifest, or a class of yours"
+    (unknown,) = problems_of(table, {TOOL: "OtherTool"})
+    assert unknown.endswith(
+        "give HiveSyncTool, AwsGlueCatalogSyncTool, ManifestFileWriter, a class of yours (package.module.Class), or "
+        "leave it out"
+    )
+
+
+def test_a_class_of_the_user_is_a_catalog(tmp_path: Path) -> None:
+    name = "tests.support.memory_catalog.MemoryCatalog"
+    table = table_of(tmp_path)
+    found = settings_of(table, {TOOL: f"{name},HiveSyncTool", **HMS})
+    assert [settings.catalog for settings in found] == [name, "hms"]
+    (found_by_argument,) = settings_of(table, {}, catalog=name)
+    assert found_by_argument.catalog == name
+    for wrong, words in (
+        ("tests.support.nothing.Client", "cannot be imported"),
+        ("tests.support.memory_catalog.Callable", "is not a subclass of hoodie.HoodieCatalogClient"),
+        ("hoodie.sync.catalog_client.HoodieCatalogClient", "does not define add_partitions, create_database"),
+    ):
+        for problems in (problems_of(table, {TOOL: wrong}), problems_of(table, {}, catalog=wrong)):
+            assert any(words in problem for problem in problems), problems
 
 
 def test_the_address_comes_from_the_session_then_from_hives_file(tmp_path: Path) -> None:
@@ -115,12 +142,64 @@ def test_the_address_comes_from_the_session_then_from_hives_file(tmp_path: Path)
     (tmp_path / "hive-site.xml").write_text(SITE)
     environment = {"HIVE_CONF_DIR": str(tmp_path)}
     without = {f"{HIVE}mode": "hms"}
-    (found,) = settings_of(table, HMS, environment=environment, session_uris="thrift://session:9083")
+    (found,) = settings_of(
+        table, HMS, environment=environment, session={"hive.metastore.uris": "thrift://session:9083"}
+    )
     assert found.uris == URIS
-    (found,) = settings_of(table, without, environment=environment, session_uris="thrift://session:9083")
+    (found,) = settings_of(
+        table, without, environment=environment, session={"hive.metastore.uris": "thrift://session:9083"}
+    )
     assert found.uris == "thrift://session:9083"
-    (found,) = settings_of(table, without, environment=environment, session_uris="")
+    (found,) = settings_of(table, without, environment=environment, session={"hive.metastore.uris": ""})
     assert found.uris == "thrift://site:9083"
+
+
+def site(**options: str) -> str:
+    properties = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>" for name, value in options.items()
+    )
+    return f"<configuration>{properties}</configuration>"
+
+
+@pytest.mark.parametrize("place", ["site", "session"])
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"hive.metastore.sasl.enabled": "true"}, "Kerberos"),
+        ({"hive.metastore.use.SSL": " TRUE "}, "TLS"),
+        ({"hive.metastore.sasl.enabled": "true", "hive.metastore.use.SSL": "true"}, "Kerberos and TLS"),
+        ({"hive.metastore.sasl.enabled": "false", "hive.metastore.use.SSL": ""}, None),
+    ],
+)
+def test_a_metastore_that_wants_kerberos_or_tls_is_refused(
+    tmp_path: Path, place: str, options: dict[str, str], wanted: str | None
+) -> None:
+    table = table_of(tmp_path)
+    own = {"hive.metastore.uris": "thrift://secure:9083", **options}
+
+    def look(properties: Mapping[str, Any], told: dict[str, str]) -> list[str]:
+        given: dict[str, Any] = {"session": told}
+        if place == "site":
+            (tmp_path / "hive-site.xml").write_text(site(**told))
+            given = {"environment": {"HIVE_CONF_DIR": str(tmp_path)}}
+        if wanted is not None:
+            return problems_of(table, properties, **given)
+        settings_of(table, properties, **given)
+        return []
+
+    without = {f"{HIVE}mode": "hms"}
+    same = {**without, f"{HIVE}metastore.uris": "thrift://first:9083,thrift://Secure:9083"}
+    for properties, told in ((without, own), (same, own), (HMS, options)):
+        problems = look(properties, told)
+        assert len(problems) == (wanted is not None)
+        assert all(f": the metastore wants {wanted}, which hoodie does not speak" in problem for problem in problems)
+    # The options are those of another metastore.
+    given: dict[str, Any] = {"session": own}
+    if place == "site":
+        (tmp_path / "hive-site.xml").write_text(site(**own))
+        given = {"environment": {"HIVE_CONF_DIR": str(tmp_path)}}
+    (found,) = settings_of(table, HMS, **given)
+    assert found.uris == URIS
 
 
 @pytest.mark.parametrize(
