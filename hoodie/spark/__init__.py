@@ -6,19 +6,21 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
+    from hoodie.spark.catalogs import sync_table as sync_table
     from hoodie.spark.merge_writer import merge_into as merge_into
     from hoodie.spark.reader import read as read
     from hoodie.spark.reader import register as register
     from hoodie.spark.streaming import foreach_batch_writer as foreach_batch_writer
     from hoodie.spark.writer import write as write
 
-__all__ = ["foreach_batch_writer", "merge_into", "read", "register", "write"]
+__all__ = ["foreach_batch_writer", "merge_into", "read", "register", "sync_table", "write"]
 
 _MODULES = {
     "foreach_batch_writer": "hoodie.spark.streaming",
     "merge_into": "hoodie.spark.merge_writer",
     "read": "hoodie.spark.reader",
     "register": "hoodie.spark.reader",
+    "sync_table": "hoodie.spark.catalogs",
     "write": "hoodie.spark.writer",
 }
 

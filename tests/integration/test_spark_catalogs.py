@@ -71,3 +71,21 @@ def test_a_metastore_of_the_session_that_wants_kerberos_is_refused(spark: SparkS
     assert result.is_committed
     (error,) = result.service_errors
     assert "the Spark session says hive.metastore.sasl.enabled = true: the metastore wants Kerberos" in error
+
+
+def test_a_sync_by_hand_knows_the_metastore_of_the_session(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = spark.createDataFrame([("a", "rome", 1)], "id string, city string, ts bigint")
+    hoodie.spark.write(frame, str(tmp_path), _TABLE)
+    catalog = MemoryCatalog()
+    opened: list[SyncSettings] = []
+    monkeypatch.setattr(catalog_sync, "open_catalog", lambda settings, _: opened.append(settings) or catalog)
+    spark.conf.set(_URIS, "thrift://of-the-session:9083")
+    try:
+        (result,) = hoodie.spark.sync_table(spark, tmp_path, "hms")
+    finally:
+        spark.conf.unset(_URIS)
+    assert result.entries[0].is_created
+    assert opened[0].uris == "thrift://of-the-session:9083"
+    assert catalog.values("trips") == [("rome",)]
