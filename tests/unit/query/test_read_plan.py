@@ -255,7 +255,7 @@ def test_few_rows_of_a_commit_or_key_are_taken_and_many_are_scanned(
 @pytest.mark.parametrize("function", [hoodie.read_table, hoodie.scan_table, hoodie.plan_read, hoodie.dataset])
 def test_help_names_the_arguments_of_a_read(function: Callable[..., Any], tmp_path: Path) -> None:
     shown = inspect.signature(function).parameters
-    assert [*shown] == ["base_path", *QueryArguments.__annotations__, "options", "storage_options"]
+    assert [*shown] == ["base_path", *QueryArguments.__annotations__, "options", "catalog", "storage_options"]
     assert [name for name, each in shown.items() if each.default is inspect.Parameter.empty] == ["base_path"]
     with pytest.raises(TypeError, match="unexpected keyword argument 'colums'"):
         function(str(tmp_path), colums=["id"])
