@@ -125,6 +125,9 @@ class HoodieSyncConfig(PropertyGroup):
     so."""
     force_recreate: bool = property_field(_META + "force.recreate.table", boolean(), False, since="1.3.0")
     """Make the entry anew in each sync, with all partitions."""
+    moves_entries: bool = property_field(_META + "moved.table.enabled", boolean(), True, is_ours=True)
+    """An entry of the name that is the one of a table in another folder is made anew, with a warning, as Hudi does.
+    With false a sync refuses that, as it always does for tables that are opened by their name."""
     with_table_definition: bool = property_field(_META + "table.definition.enabled", boolean(), True, is_ours=True)
     """Entries have the parameters `primaryKey`, `preCombineField` and `type`, as those that
     `CREATE TABLE ... USING hudi` makes. Without them `INSERT INTO` of Hudi 0.15 fails."""

@@ -23,7 +23,6 @@ from hoodie.config.sync_config import HoodieSyncTableStrategy
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import (
     HoodieConfigException,
-    HoodieException,
     HoodieSyncException,
     TableExistsException,
     TableNotFoundException,
@@ -45,6 +44,7 @@ _MODE = _HIVE + "mode"
 _DATABASE, _TABLE = _HIVE + "database", _HIVE + "table"
 _NAMES_OF_GLUE = ("hoodie.datasource.meta.sync.glue.database_name", "hoodie.datasource.meta.sync.glue.table_name")
 _SWITCHES = (_HIVE + "enable", "hoodie.datasource.meta.sync.enable", "hoodie.meta.sync.enable")
+_MOVES = "hoodie.meta.sync.moved.table.enabled"
 _STRATEGY, _SKIP_SUFFIX = _HIVE + "table.strategy", _HIVE + "skip_ro_suffix"
 _SNAPSHOT_NAME = "hoodie.meta.sync.sync_snapshot_with_table_name"
 _AS_READ_OPTIMIZED = "hoodie.query.as.ro.table"
@@ -246,6 +246,11 @@ class CatalogTables:
         database, table = _parts(name)
         if not isinstance(location, str | os.PathLike):
             raise HoodieConfigException(f"location is {shown_value(location)}: give the folder of the new table")
+        if ".hoodie" in os.fspath(location).replace(os.sep, "/").split("/"):
+            raise HoodieConfigException(
+                f"location {os.fspath(location)!r} is within a folder .hoodie, which belongs to another table and is "
+                "deleted with it: give another folder"
+            )
         described = {"hoodie.table.name": table, "hoodie.database.name": database}
         if table_name is not None:
             del described["hoodie.table.name"]
@@ -289,7 +294,7 @@ class CatalogTables:
             ) from error
         try:
             catalog_sync.sync_catalogs(config)
-        except HoodieException as error:
+        except Exception as error:  # also one of a user's own catalog
             raise HoodieSyncException(
                 f"the table at {new.path} is made and its rows are committed, but the catalog was not told of it: "
                 f"{str(error).rstrip('.')}. The table stays; to make its entry, call {advice}"
@@ -320,10 +325,9 @@ class CatalogTables:
         """
         database, table = _parts(named.name)
         with self._open() as client:
-            entry = client.table(database, table)
-            names = set(named.names)
-            if entry is not None and is_at(entry, named.path):
-                names |= set(_layout(client, entry).names)
+            stems = {table, table[:-3] if table.endswith(("_ro", "_rt")) else table}
+            # All names that a merge-on-read table may have: a call that failed may have left any of them.
+            names = {*named.names, *(f"{stem}{suffix}" for stem in stems for suffix in ("", "_ro", "_rt"))}
             # The one that was asked for goes last: as long as it is there, a second call finds the others by it.
             for name in sorted(names, key=lambda name: (name == table, name)):
                 entry = client.table(database, name)
@@ -340,7 +344,7 @@ class CatalogTables:
         told = {key: value for key, value in layout.items() if key not in known}
         if not known & set(_SWITCHES):
             told[_SWITCHES[0]] = True
-        told |= {_DATABASE: database, _TABLE: table}
+        told |= {_DATABASE: database, _TABLE: table, _MOVES: False}
         own = self._kind
         if self._kind in (HMS, GLUE):
             own = "HiveSyncTool"
@@ -391,9 +395,9 @@ def _layout(client: HoodieCatalogClient, entry: CatalogTable) -> _Layout:
             continue
         optimized, bare = find(f"{table}_ro"), find(table)
         is_skipped = optimized is None and bare is not None and not _is_realtime(bare)
-        if not is_skipped and optimized is None:
-            continue
         has_bare = bare is not None and _is_realtime(bare)
+        if not is_skipped and optimized is None and not has_bare:
+            continue
         read_optimized = table if is_skipped else f"{table}_ro"
         names = (read_optimized, f"{table}_rt", *((table,) if has_bare else ()))
         if entry.name not in names:
@@ -451,6 +455,15 @@ def _parts(name: object) -> tuple[str, str]:
 
 
 def _path_of(entry: CatalogTable) -> str:
+    given = entry.serde_parameters.get("path")
+    if given and entry.location and not is_at(entry, given):
+        raise HoodieSyncException(
+            f"the entry {entry.full_name} names two folders, {without_user(entry.location)} as its location and "
+            f"{without_user(given)} as the path of its serde: sync the table at the right one by its path, with "
+            "full=True"
+        )
+    if not given and not entry.location:
+        raise TableNotFoundException(f"the entry {entry.full_name} names no folder")
     path = entry.serde_parameters.get("path") or entry.location
     return path.removeprefix("file:") if path.startswith("file:/") and not path.startswith("file://") else path
 

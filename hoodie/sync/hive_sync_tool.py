@@ -180,6 +180,11 @@ class HiveSyncTool:
         if check:
             return SyncedEntry(name, differences=tuple(self._differences(view, found)))
         if found is not None and not is_here:
+            if not self._settings.moves_entries:
+                raise HoodieSyncException(
+                    f"{self._client.title}: {name} is the table at {found.location} by now, and not the one at "
+                    f"{self._base_path}: its entry was left as it is. Open the table by its path or by another name"
+                )
             logger.warning(
                 "%s: %s was the table at %s and becomes the one at %s",
                 self._client.title, name, found.location, self._base_path,
@@ -737,6 +742,8 @@ def is_of_hudi(found: CatalogTable) -> bool:
     Args:
         found: The entry.
     """
+    if found.kind.endswith("_VIEW"):
+        return False
     provider = found.parameters.get(_PROVIDER, "").lower()
     return provider == "hudi" or LAST_COMMIT in found.parameters or ".hudi." in found.input_format
 

@@ -96,6 +96,7 @@ class SyncSettings:
         force_recreate: Whether entries are made anew each time.
         recreate_on_error: Whether an entry that cannot be changed is made anew.
         ignore_exceptions: Whether errors are only told of; None if that is not given.
+        moves_entries: Whether an entry of a table in another folder is made anew.
         with_table_definition: Whether entries have the parameters of ``CREATE TABLE ... USING hudi``.
         derived_partition_columns: Whether partition columns of derived values have the type ``string``.
     """
@@ -127,6 +128,7 @@ class SyncSettings:
     force_recreate: bool = False
     recreate_on_error: bool = False
     ignore_exceptions: bool | None = None
+    moves_entries: bool = True
     with_table_definition: bool = True
     derived_partition_columns: bool = True
 
@@ -205,6 +207,7 @@ def sync_settings(
             force_recreate=sync.force_recreate,
             recreate_on_error=hive.recreate_table_on_error or (name == GLUE and glue.recreate_table_on_error),
             ignore_exceptions=hive.ignore_exceptions,
+            moves_entries=sync.moves_entries,
             with_table_definition=sync.with_table_definition,
             derived_partition_columns=sync.derived_partition_columns,
         )
