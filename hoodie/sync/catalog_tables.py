@@ -310,8 +310,8 @@ class CatalogTables:
                 entry = client.table(database, view.name)
                 if entry is not None:
                     raise TableExistsException(
-                        f"{client.title} has {entry.full_name} already, at {entry.location}; nothing was written: give "
-                        "another name, or leave location out to write to that table"
+                        f"{client.title} has {entry.full_name} already, at {without_user(entry.location)}; nothing was "
+                        "written: give another name, or leave location out to write to that table"
                     )
 
     def drop_entries(self, named: NamedTable) -> None:
@@ -433,7 +433,9 @@ def _entry(client: HoodieCatalogClient, name: str, *, of_any_kind: bool = False)
             "with hoodie.write_table(..., catalog=..., location=...), or hoodie.sync_table if the table is there"
         )
     if not of_any_kind and not is_of_hudi(entry):
-        raise TableNotFoundException(f"{client.title}: {entry.full_name} is none of a Hudi table, at {entry.location}")
+        raise TableNotFoundException(
+            f"{client.title}: {entry.full_name} is none of a Hudi table, at {without_user(entry.location)}"
+        )
     return entry
 
 
