@@ -88,7 +88,7 @@ def views_of(settings: SyncSettings, table_type: HoodieTableType) -> tuple[View,
     Hudi: org.apache.hudi.hive.HiveSyncTool.doSync.
     """
     name = settings.table
-    if table_type is HoodieTableType.COPY_ON_WRITE:
+    if table_type == HoodieTableType.COPY_ON_WRITE:
         return (View(name, False, False),)
     match settings.strategy:
         case "RO":
@@ -447,7 +447,7 @@ class HiveSyncTool:
     def _definition(self) -> dict[str, str]:
         """Parameters that ``CREATE TABLE ... USING hudi`` stores; Hudi 0.15's ``INSERT INTO`` needs them."""
         table = self._snapshot.table_config
-        found = {"type": "mor" if table.table_type is HoodieTableType.MERGE_ON_READ else "cow"}
+        found = {"type": "mor" if table.table_type == HoodieTableType.MERGE_ON_READ else "cow"}
         if table.record_key_fields:
             found["primaryKey"] = ",".join(table.record_key_fields)
         if table.ordering_fields:
