@@ -38,7 +38,7 @@ from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.metrics.metrics import HoodieMetrics, Operation
 from hoodie.metrics.progress import ProgressCallback, ProgressListener, SafeCallback
 from hoodie.metrics.progress_bar import progress_bar
-from hoodie.sync.catalog_sync import CatalogSync, at_the_end
+from hoodie.sync.sync_after_calls import CatalogSync, at_the_end
 from hoodie.table.action.cluster.clustering_explanation import ClusteringExplanation
 from hoodie.table.action.index.schedule_index_action_executor import index_partitions
 from hoodie.table.action.listeners import CompletionListeners

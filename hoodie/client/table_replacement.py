@@ -30,7 +30,7 @@ from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGener
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import WriteConcurrencyMode
 from hoodie.metrics.metrics import HoodieMetrics
-from hoodie.sync.catalog_sync import CatalogSync
+from hoodie.sync.sync_after_calls import CatalogSync
 from hoodie.table.open_table import look_at_table
 from hoodie.table.table_overwrite import TableOverwrite
 from hoodie.transaction.transaction_manager import TransactionManager

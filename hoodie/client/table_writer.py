@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -27,7 +27,9 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieKeyException, NullColumnException, TableExistsException
 from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.sync.catalog_tables import CatalogTables
+
+if TYPE_CHECKING:
+    from hoodie.sync.catalog_tables import CatalogTables
 
 
 def write_table(
@@ -126,6 +128,9 @@ def write_table(
             )
         config = config_of_arguments(base_path, properties=properties, storage_options=storage_options, **described)
         return write(config, mode)
+    # Imported here: a write by path needs no catalog.
+    from hoodie.sync.catalog_tables import CatalogTables
+
     tables = CatalogTables.of(catalog, properties, storage_options)
     if location is None:
         named = tables.resolve(base_path)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieLockException
 from hoodie.storage.storage_path import normalise_path
-from hoodie.sync.catalog_sync import catalogs_afterwards
+from hoodie.sync.sync_after_calls import catalogs_afterwards
 
 _queues: dict[str, threading.RLock] = {}
 _guard = threading.Lock()

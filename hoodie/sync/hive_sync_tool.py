@@ -120,6 +120,7 @@ class HiveSyncTool:
         self._client = client
         self._extractor = create_partition_value_extractor(settings.extractor)
         self._values: dict[str, tuple[str, ...]] = {}
+        self._warned: set[str] = set()
         self._begun: set[str] = set()
         """The names whose entries or partitions this sync has begun to change."""
 
@@ -352,7 +353,8 @@ class HiveSyncTool:
                 spark_version=settings.spark_version,
                 with_comments=settings.sync_comment,
             )
-        else:
+        elif view.name not in self._warned:
+            self._warned.add(view.name)
             logger.warning(
                 "%s: %s.%s is written without spark.sql.sources.provider "
                 "(hoodie.datasource.hive_sync.sync_as_datasource = false): Spark takes it for plain Parquet and reads "

@@ -14,7 +14,7 @@ import pytest
 import hoodie
 from hoodie.sync.hms_client import HiveMetastoreClient
 from tests.interop.hive_metastore import HiveMetastore
-from tests.interop.hudi_process import HudiProcess, find_bundle, find_python
+from tests.interop.hudi_process import HudiNotFoundError, HudiProcess, find_bundle, find_python
 
 pytestmark = pytest.mark.interop
 
@@ -276,7 +276,7 @@ def test_spark_reads_and_writes_by_name(
     uri = hive_metastore.uri
     try:
         find_bundle(release)
-    except Exception as error:
+    except HudiNotFoundError as error:
         pytest.skip(str(error))
     options = {
         _PREFIX + "enable": True, _PREFIX + "mode": "hms", _PREFIX + "metastore.uris": uri,
