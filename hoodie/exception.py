@@ -38,10 +38,15 @@
     ├── HoodieRestoreException                     a restore that cannot be done
     ├── HoodieHeartbeatException                   another writer is alive, or this one counts as dead
     ├── HoodieLockException                        the table's lock could not be taken, or was lost
-    └── HoodieSyncException                        a catalog could not be told of the table
-        ├── CatalogChangeRefusedException          ... as it refuses a change of the entry, such as another type
-        ├── CatalogEntryExistsException            ... as the name was taken meanwhile
-        └── CatalogEntryChangedException           ... as another process changed the entry meanwhile
+    ├── HoodieSyncException                        a catalog could not be told of the table
+    │   ├── CatalogChangeRefusedException          ... as it refuses a change of the entry, such as another type
+    │   ├── CatalogEntryExistsException            ... as the name was taken meanwhile
+    │   └── CatalogEntryChangedException           ... as another process changed the entry meanwhile
+    └── HoodieStreamerException                    a round of the streamer failed: nothing of it was committed
+        ├── HoodieReadFromSourceException          ... a source does not give what it should
+        │   └── HoodieSourceTimeoutException       ... a source does not answer; the round may be tried again
+        ├── HoodieSchemaProviderException          ... a schema cannot be had
+        └── HoodieTransformException               ... a transformer failed
 
 Names are Hudi's (package ``org.apache.hudi.exception``) where it has one. ``HoodieConfigException`` gathers all
 problems of a configuration in one message.
@@ -77,11 +82,16 @@ __all__ = [
     "HoodieMissingFileException",
     "HoodieNotSupportedException",
     "HoodiePendingOverwriteException",
+    "HoodieReadFromSourceException",
     "HoodieRestoreException",
     "HoodieRollbackException",
     "HoodieSavepointException",
     "HoodieSchemaException",
+    "HoodieSchemaProviderException",
+    "HoodieSourceTimeoutException",
+    "HoodieStreamerException",
     "HoodieSyncException",
+    "HoodieTransformException",
     "HoodieUpsertException",
     "HoodieValidationException",
     "HoodieWriteConflictException",
@@ -301,3 +311,23 @@ class CatalogEntryExistsException(HoodieSyncException):
 
 class CatalogEntryChangedException(HoodieSyncException):
     """Another process changed or dropped the entry of the catalog meanwhile; sync again."""
+
+
+class HoodieStreamerException(HoodieException):
+    """A round of the streamer failed; nothing of it was committed."""
+
+
+class HoodieReadFromSourceException(HoodieStreamerException):
+    """A source does not give what it should: rows are gone, messages cannot be decoded, a position does not fit."""
+
+
+class HoodieSourceTimeoutException(HoodieReadFromSourceException):
+    """A source does not answer, or fails for a while; the round may be tried again."""
+
+
+class HoodieSchemaProviderException(HoodieStreamerException):
+    """A schema provider has no schema, or cannot reach it."""
+
+
+class HoodieTransformException(HoodieStreamerException):
+    """A transformer failed, or returned something else than rows."""

@@ -1,0 +1,1 @@
+"""Calls to other systems after each commit."""

@@ -1,0 +1,1 @@
+"""Positions of a source at its first round, from elsewhere."""

@@ -1,0 +1,1 @@
+"""Rounds one after another: intervals, ends, signals, metrics."""

@@ -1,0 +1,1 @@
+"""Schemas of a source and of the table that it fills."""

@@ -1,0 +1,1 @@
+"""Parts that several sources use: selection of files, offsets of Kafka, decoding of messages."""

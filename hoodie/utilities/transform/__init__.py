@@ -1,0 +1,1 @@
+"""Changes of the rows between the source and the table."""
