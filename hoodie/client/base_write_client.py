@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar
 
@@ -140,6 +140,16 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         """
         self._check_open("refuse_writes_beyond")
         self._committer.known = known
+
+    def check_before_completion(self, check: Callable[[TableSnapshot, str], None] | None) -> None:
+        """Have a function asked right before each instant is completed, while any lock is held.
+
+        Args:
+            check: Takes the table as it is then, and the instant; raises if the instant must not be completed, which is
+                pending then. It should be quick. None asks nobody.
+        """
+        self._check_open("check_before_completion")
+        self._committer.last_check = check
 
     def go_on_from(self, found: TableSnapshot) -> None:
         """Let the next write begin from a table that was just loaded, instead of loading it.

@@ -83,6 +83,8 @@ class Committer:
     _failures: list[str] = attrs.field(init=False, factory=list)
     known: frozenset[str] | None = attrs.field(init=False, default=None)
     """The completed writes that writes of this client may replace; None for all."""
+    last_check: Callable[[TableSnapshot, str], None] | None = attrs.field(init=False, default=None)
+    """Takes the table, and the instant to be completed, while any lock is held; raises if it must not be completed."""
 
     @property
     def _resolver(self) -> ConflictResolver:
@@ -470,6 +472,8 @@ class Committer:
             self._check_nobody_committed(timeline, operation)
         self._check_log_places(timeline, instant_time, metadata)
         refuse_repeated_batch(snapshot, metadata.extra_metadata, instant_time)
+        if self.last_check is not None:
+            self.last_check(snapshot, instant_time)
         refuse_pending_restore(snapshot, "nothing is committed until it is finished")
         undone = being_rolled_back(timeline)
         if instant_time in undone:

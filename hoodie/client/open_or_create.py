@@ -122,13 +122,20 @@ class WritableTable:
             if self.found is None:
                 raise
 
-    def write(self, operation: str, data: Any, known: frozenset[str] | None = None) -> HoodieWriteResult:
+    def write(
+        self,
+        operation: str,
+        data: Any,
+        known: frozenset[str] | None = None,
+        complete: Callable[[HoodieWriteResult], None] | None = None,
+    ) -> HoodieWriteResult:
         """Write to the table.
 
         Args:
             operation: One of `hoodie.client.chosen_operation.OPERATIONS`.
             data: The rows, or the keys to delete.
             known: The completed writes that the rows may take into account; None for all. See `refuse_unknown_writes`.
+            complete: Completes the instant, where the client does not do that by itself (``hoodie.auto.commit``).
 
         Returns:
             The outcome.
@@ -143,6 +150,8 @@ class WritableTable:
             self.client.go_on_from(self.found)
         self._is_first_write = False
         result = run_operation(self.client, operation, data, self.config, known)
+        if complete is not None:
+            complete(result)
         self._new = None
         return result
 

@@ -19,18 +19,15 @@ Hudi: org.apache.hudi.HoodieStreamingSink, org.apache.hudi.common.util.CommitUti
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import attrs
 
+from hoodie.common.table.commit_marks import marked_commits
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import HoodieInstant
-from hoodie.common.table.timeline.lsm_timeline import archive_of
-from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.config.streaming_config import IDENTIFIER_KEY
 from hoodie.exception import HoodieConfigException, HoodieCorruptedDataException, HoodieWriteConflictException
-from hoodie.storage.storage_path import join
 
 SINK_CHECKPOINT_KEY: Final = "_hudi_streaming_sink_checkpoint"
 """The key of the state in the extra metadata of a commit; its value is JSON: identifier -> number of the batch."""
@@ -206,28 +203,6 @@ def refuse_repeated_batch(snapshot: TableSnapshot, extra_metadata: Mapping[str, 
 
 def _newest_first(snapshot: TableSnapshot, is_archive_read: bool) -> Iterator[tuple[str, StreamBatch]]:
     """The batches of all streams with their instant times, in the reverse order of the times."""
-    timeline = snapshot.active_timeline
-
-    def read(instants: Iterable[HoodieInstant]) -> Iterator[tuple[str, StreamBatch]]:
-        for instant in instants:
-            for batch in batches_of(timeline.read_commit_metadata(instant).extra_metadata, str(instant)):
-                yield instant.requested_time, batch
-
-    writes = timeline.completed_writes().instants
-    # No archived write is later than the last one. Others may be: a savepoint keeps a commit active.
-    yield from read(writes[-1:])
-    before = HoodieTimeline(writes[:-1])
-    archived_to = timeline.newest_archived_time() if is_archive_read else None
-    if archived_to is None:
-        yield from read(reversed(before.instants))
-        return
-    yield from read(reversed(before.after(archived_to).instants))
-    folder = join(snapshot.meta_path, snapshot.table_config.archive_folder)
-    keys = (SINK_CHECKPOINT_KEY, QUERY_ID_KEY)
-    archived = archive_of(timeline.layout).find_metadata(snapshot.storage, folder, timeline.layout, keys)
-    for instant in reversed(HoodieTimeline((*{*before.before_or_on(archived_to), *archived},)).instants):
-        if instant not in archived:
-            yield from read([instant])
-            continue
-        for batch in batches_of(archived[instant], f"the archived {instant}"):
-            yield instant.requested_time, batch
+    for commit in marked_commits(snapshot, (SINK_CHECKPOINT_KEY, QUERY_ID_KEY), is_archive_read=is_archive_read):
+        for batch in batches_of(commit.extra_metadata, commit.source):
+            yield commit.instant.requested_time, batch

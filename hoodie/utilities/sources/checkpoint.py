@@ -10,6 +10,8 @@ from enum import StrEnum
 
 import attrs
 
+from hoodie.common.table.commit_marks import POSITION_KEYS
+
 
 class CheckpointVersion(StrEnum):
     """The keys that hold a position in the extra metadata of a commit."""
@@ -20,7 +22,7 @@ class CheckpointVersion(StrEnum):
     @property
     def position_key(self) -> str:
         """The key of the position."""
-        return "deltastreamer.checkpoint.key" if self is self.V1 else "streamer.checkpoint.key.v2"
+        return POSITION_KEYS[0] if self is self.V1 else POSITION_KEYS[1]
 
     @property
     def reset_key(self) -> str:

@@ -151,7 +151,7 @@ class HoodieArchivedTimeline(HoodieTimeline):
             storage: The storage of the table.
             folder: Full path of the archive.
             layout: The table's timeline layout.
-            keys: Keys of the extra metadata; commits without the first one are left out.
+            keys: Keys of the extra metadata; commits without any of them are left out.
 
         Returns:
             Completed commit -> key -> value, in no order.
@@ -160,7 +160,7 @@ class HoodieArchivedTimeline(HoodieTimeline):
             HoodieCorruptedDataException: A file of the archive is damaged.
             HoodieIOException: Storage failed.
         """
-        wanted = keys[0].encode()
+        wanted = [key.encode() for key in keys]
 
         def read(paths: Sequence[str]) -> dict[HoodieInstant, dict[str, str]]:
             found: dict[HoodieInstant, dict[str, str]] = {}
@@ -168,11 +168,11 @@ class HoodieArchivedTimeline(HoodieTimeline):
                 for instant, entry in read_archive_file(storage, path):
                     # Avro stores text unchanged, so most records need not be decoded.
                     is_commit = instant.is_completed and instant.action.completed_action in COMMIT_ACTIONS
-                    if not is_commit or wanted not in entry.datum:
+                    if not is_commit or not any(key in entry.datum for key in wanted):
                         continue
                     one = HoodieArchivedTimeline((instant,), entries={instant: entry})
                     extra = one.read_commit_metadata(instant).extra_metadata
-                    if keys[0] in extra:
+                    if not extra.keys().isdisjoint(keys):
                         found[instant] = {key: extra[key] for key in keys if key in extra}
             return found
 

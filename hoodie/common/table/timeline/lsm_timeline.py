@@ -161,7 +161,7 @@ class HoodieLsmTimeline(HoodieArchivedTimeline):
         cls, storage: HoodieStorage, folder: str, layout: TimelineLayout, keys: Sequence[str]
     ) -> dict[HoodieInstant, dict[str, str]]:
         """See `HoodieArchivedTimeline.find_metadata`."""
-        wanted = keys[0].encode()
+        wanted = [key.encode() for key in keys]
 
         def read(manifest: LsmManifest) -> dict[HoodieInstant, dict[str, str]]:
             found: dict[HoodieInstant, dict[str, str]] = {}
@@ -170,10 +170,12 @@ class HoodieLsmTimeline(HoodieArchivedTimeline):
                 for instant, row in zip(_instants_of(path, rows), rows, strict=True):
                     content = row["metadata"] or b""
                     # Avro stores text unchanged, so most records need not be decoded.
-                    if instant is None or instant.action not in COMMIT_ACTIONS or wanted not in content:
+                    if instant is None or instant.action not in COMMIT_ACTIONS:
+                        continue
+                    if not any(key in content for key in wanted):
                         continue
                     extra = layout.decode(content, HoodieCommitMetadata, f"{instant} in {path}").extra_metadata
-                    if keys[0] in extra:
+                    if not extra.keys().isdisjoint(keys):
                         found[instant] = {key: extra[key] for key in keys if key in extra}
             return found
 
