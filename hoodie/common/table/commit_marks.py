@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.archived_timeline import chosen_metadata
 from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.timeline.lsm_timeline import archive_of
 from hoodie.common.table.timeline.timeline import HoodieTimeline
@@ -67,7 +68,7 @@ def marked_commits(
 
     Args:
         snapshot: The table.
-        keys: Keys of the extra metadata.
+        keys: Keys of the extra metadata, or beginnings of keys, which end with a dot.
         is_archive_read: Whether to look into the archive too.
 
     Raises:
@@ -79,7 +80,7 @@ def marked_commits(
     def read(instants: Iterable[HoodieInstant]) -> Iterator[MarkedCommit]:
         for instant in instants:
             extra = timeline.read_commit_metadata(instant).extra_metadata
-            if not extra.keys().isdisjoint(keys):
+            if chosen_metadata(extra, keys):
                 yield MarkedCommit(instant, extra)
 
     writes = timeline.completed_writes().instants

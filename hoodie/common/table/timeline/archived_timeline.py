@@ -151,7 +151,8 @@ class HoodieArchivedTimeline(HoodieTimeline):
             storage: The storage of the table.
             folder: Full path of the archive.
             layout: The table's timeline layout.
-            keys: Keys of the extra metadata; commits without any of them are left out.
+            keys: Keys of the extra metadata, or beginnings of keys, which end with a dot; commits without any of them
+                are left out.
 
         Returns:
             Completed commit -> key -> value, in no order.
@@ -172,8 +173,8 @@ class HoodieArchivedTimeline(HoodieTimeline):
                         continue
                     one = HoodieArchivedTimeline((instant,), entries={instant: entry})
                     extra = one.read_commit_metadata(instant).extra_metadata
-                    if not extra.keys().isdisjoint(keys):
-                        found[instant] = {key: extra[key] for key in keys if key in extra}
+                    if chosen := chosen_metadata(extra, keys):
+                        found[instant] = chosen
             return found
 
         return _read_while_merged(storage, folder, layout, read)
@@ -183,6 +184,17 @@ class HoodieArchivedTimeline(HoodieTimeline):
         if entry is None:
             raise HoodieIOException(f"Cannot read the archived content of {instant}: it is not in the archive")
         return entry
+
+
+def chosen_metadata(extra_metadata: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
+    """The part of a commit's extra metadata that some keys name.
+
+    Args:
+        extra_metadata: The extra metadata.
+        keys: Keys, or beginnings of keys, which end with a dot.
+    """
+    beginnings = tuple(key for key in keys if key.endswith("."))
+    return {key: text for key, text in extra_metadata.items() if key in keys or key.startswith(beginnings)}
 
 
 def archive_files(storage: HoodieStorage, folder: str, layout: TimelineLayout) -> list[FileStatus]:

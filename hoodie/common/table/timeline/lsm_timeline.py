@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import attrs
 
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
-from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
+from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline, chosen_metadata
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import newest
 from hoodie.common.table.timeline.lsm_manifest import LsmFile, LsmManifest, newest_manifest
@@ -175,8 +175,8 @@ class HoodieLsmTimeline(HoodieArchivedTimeline):
                     if not any(key in content for key in wanted):
                         continue
                     extra = layout.decode(content, HoodieCommitMetadata, f"{instant} in {path}").extra_metadata
-                    if not extra.keys().isdisjoint(keys):
-                        found[instant] = {key: extra[key] for key in keys if key in extra}
+                    if chosen := chosen_metadata(extra, keys):
+                        found[instant] = chosen
             return found
 
         return read_while_compacted(storage, folder, read)
