@@ -19,15 +19,57 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.utilities.config.streamer_properties import StreamerProperties
+from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason
 from hoodie.utilities.schema.schema_provider import SchemaProvider
 from hoodie.utilities.sources.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+@attrs.frozen(eq=False)
+class RowOrigin:
+    """The places that the rows of a batch come from, by which an error of a row names its message.
+
+    Attributes:
+        numbers: int64, one of each row: the offset in the partition, or the line of the file from 1 on.
+        topic: The topic of Kafka.
+        partition: The partition of the topic.
+        file: The path of the file.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    topic: str | None = None
+    partition: int | None = None
+    file: str | None = None
+
+    def event(self, row: int, reason: ErrorReason, message: str, payload: bytes | str | None) -> ErrorEvent:
+        """The error of a row.
+
+        Args:
+            row: The number of the row in its batch, from 0 on.
+            reason: Hudi's reason.
+            message: The details.
+            payload: The text of the row.
+        """
+        number = int(self.numbers[row])
+        if self.topic is not None:
+            return ErrorEvent(reason, message, payload, self.topic, self.partition, number)
+        return ErrorEvent(reason, message, payload, file=self.file, line=number)
+
+    def filter(self, mask: npt.NDArray[np.bool_]) -> RowOrigin:
+        """The places of some of the rows.
+
+        Args:
+            mask: Which rows stay.
+        """
+        return attrs.evolve(self, numbers=self.numbers[mask])
 
 
 @attrs.frozen(eq=False)
@@ -37,10 +79,12 @@ class DecodedBatch:
     Attributes:
         rows: The good rows, of the schema of the input batch.
         errors: The others, one row each, of `hoodie.utilities.ingestion.error_event.ERROR_SCHEMA`; None for none.
+        origin: The places of the rows; None if they are not known.
     """
 
     rows: pa.RecordBatch
     errors: pa.RecordBatch | None = None
+    origin: RowOrigin | None = None
 
 
 class SourceRead(ABC):

@@ -36,7 +36,7 @@ class Flag:
     Attributes:
         names: Its spellings, the usual one first.
         kind: ``text``; ``switch``, which takes no value; ``number``; ``list``, which may be given several times;
-            ``refused``, a flag of Hudi for something that hoodie does not have; ``ignored``, one without a meaning here.
+            ``refused``, a flag of Hudi for what hoodie does not have; ``ignored``, one without a meaning here.
         help: One line; of a refused flag the way out.
         field: The field of `StreamerConfig`; "" for none.
         choices: The values that are allowed, in upper case.

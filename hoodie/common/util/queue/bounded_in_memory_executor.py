@@ -20,8 +20,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class _Stopped(Exception):
-    """The other side has ended: a signal that never leaves this module."""
+class Stopped(Exception):
+    """The other side has ended: a signal for the loop that puts items, which ends then."""
 
 
 class BoundedInMemoryQueue(Generic[T]):
@@ -44,13 +44,13 @@ class BoundedInMemoryQueue(Generic[T]):
         self._closed = False
 
     def put(self, item: T) -> None:
-        """Add an item; waits while the queue is full. Ends the calling producer if the consumer has ended."""
+        """Add an item; waits while the queue is full. Raises `Stopped` if the consumer has ended."""
         size = self._size_of(item)
         with self._condition:
             while self._items and self._held_bytes + size > self._limit_bytes and not self._closed:
                 self._condition.wait()
             if self._closed:
-                raise _Stopped
+                raise Stopped
             self._items.append((item, size))
             self._held_bytes += size
             self._condition.notify_all()
@@ -143,7 +143,7 @@ class BoundedInMemoryExecutor(Generic[T, R]):
         try:
             for item in producer:
                 self._queue.put(item)
-        except _Stopped:
+        except Stopped:
             pass
         except BaseException as caught:
             error = caught

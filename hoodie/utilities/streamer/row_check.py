@@ -1,0 +1,127 @@
+"""The look at decoded rows before they are written: rows without a key are errors of their messages.
+
+A write refuses all of its rows for one without a key. Here that row goes to the error table, or its place is named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.exception import HoodieReadFromSourceException
+from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason, error_batch, shown_payload
+from hoodie.utilities.sources.source import DecodedBatch, RowOrigin
+
+_SHOWN = 200
+
+
+@attrs.frozen
+class RowCheck:
+    """What is asked of every row. Picklable.
+
+    Attributes:
+        key_fields: The fields of the record key; none where a user's class makes the keys. A row needs a value in one
+            of them that is not empty text.
+        keeps_errors: Whether errors are kept, for the error table; otherwise the first one fails the round.
+    """
+
+    key_fields: tuple[str, ...] = ()
+    keeps_errors: bool = False
+
+    def checked(self, decoded: DecodedBatch) -> DecodedBatch:
+        """A batch without the rows that lack a key, which are among its errors.
+
+        Args:
+            decoded: The batch.
+
+        Raises:
+            HoodieReadFromSourceException: There is an error, and errors are not kept; it names the place and the way
+                out.
+        """
+        errors = [] if decoded.errors is None or not len(decoded.errors) else [decoded.errors]
+        rows, origin = decoded.rows, decoded.origin
+        lacking = _without_key(rows, self.key_fields)
+        if lacking is not None:
+            bad = np.flatnonzero(lacking)
+            errors.append(_lacks_key(rows, bad, origin, self.key_fields))
+            rows = rows.filter(pa.array(~lacking))
+            origin = None if origin is None else origin.filter(~lacking)
+        if not errors:
+            return decoded
+        joined = pa.Table.from_batches(errors).combine_chunks().to_batches()[0]
+        if not self.keeps_errors:
+            raise failure_of(joined)
+        return DecodedBatch(rows, joined, origin)
+
+
+def failure_of(errors: pa.RecordBatch) -> HoodieReadFromSourceException:
+    """The error of a round for rows that could not be decoded, where there is no error table.
+
+    Args:
+        errors: The errors; the first one is named.
+    """
+    first = errors.slice(0, 1).to_pylist()[0]
+    event = ErrorEvent(
+        ErrorReason(first["reason"]), first["message"], first["payload"], first["topic"], first["partition"],
+        first["offset"], first["file"], first["line"], first["error_id"],
+    )  # fmt: skip
+    payload = event.payload or ""
+    shown = payload if len(payload) <= _SHOWN else f"{payload[: _SHOWN - 3]!s}..."
+    return HoodieReadFromSourceException(
+        f"{event.place}: {event.message} ({event.reason}): {shown!r}. Nothing of this round was committed. To keep "
+        "such records aside and go on, give --hoodie-conf hoodie.errortable.enable=true"
+    )
+
+
+def _without_key(rows: pa.RecordBatch, key_fields: Sequence[str]) -> npt.NDArray[np.bool_] | None:
+    """Which rows lack a key; None if none does, or if a field is not a column, which the write tells."""
+    lacking: Any = None
+    for field in key_fields:
+        column = _column(rows, field)
+        if column is None:
+            return None
+        is_empty = pc.is_null(column)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            is_empty = pc.or_(is_empty, pc.fill_null(pc.equal(column, ""), True))
+        lacking = is_empty if lacking is None else pc.and_(lacking, is_empty)
+    if lacking is None or not pc.any(lacking).as_py():
+        return None
+    found: npt.NDArray[np.bool_] = lacking.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _column(rows: pa.RecordBatch, field: str) -> pa.Array | None:
+    names = [field] if field in rows.schema.names else field.split(".")
+    if names[0] not in rows.schema.names:
+        return None
+    column = rows.column(names[0])
+    for name in names[1:]:
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
+            return None
+        column = pc.struct_field(column, name)
+    return column
+
+
+def _lacks_key(
+    rows: pa.RecordBatch, numbers: npt.NDArray[np.int64], origin: RowOrigin | None, key_fields: Sequence[str]
+) -> pa.RecordBatch:
+    message = f"the record has no value for its key ({', '.join(key_fields)})"
+    events = []
+    for number, row in zip(numbers.tolist(), rows.take(pa.array(numbers)).to_pylist(), strict=True):
+        payload = json.dumps(row, default=str, ensure_ascii=False)
+        if origin is not None:
+            events.append(origin.event(number, ErrorReason.RECORD_CREATION, message, payload))
+            continue
+        digest = hashlib.sha256((shown_payload(payload) or "").encode()).hexdigest()[:32]
+        events.append(ErrorEvent(ErrorReason.RECORD_CREATION, message, payload, key=digest))
+    found = error_batch(events)
+    assert found is not None
+    return found

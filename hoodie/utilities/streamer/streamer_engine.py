@@ -1,0 +1,119 @@
+"""The engine that a streamer runs on: in this process, or on Spark.
+
+An engine makes the rows of a batch ready for its write client: decoded, checked, transformed, with the columns of the
+target schema.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from hoodie.client.base_write_client import BaseHoodieWriteClient
+from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.utilities.config.streamer_properties import StreamerProperties
+from hoodie.utilities.sources.source import InputBatch
+from hoodie.utilities.streamer.row_check import RowCheck
+from hoodie.utilities.transform.transformer import Transformer
+
+
+@attrs.frozen
+class RowPlan:
+    """What becomes of the rows of a batch before they are written.
+
+    Attributes:
+        check: What is asked of every row.
+        properties: The properties of the run, for transformers.
+        transformer: Changes the rows; None for none.
+        target: The columns that the rows get, by name; None leaves them.
+    """
+
+    check: RowCheck
+    properties: StreamerProperties
+    transformer: Transformer | None = None
+    target: pa.Schema | None = None
+
+
+class StreamerRows(ABC):
+    """The rows of one round, ready to be written."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The columns."""
+
+    @property
+    @abstractmethod
+    def data(self) -> Any:
+        """The rows, as the engine's client takes them; may be read once."""
+
+    @abstractmethod
+    def errors(self) -> Sequence[pa.RecordBatch]:
+        """The errors, once `data` has been read to its end; see `error_event.ERROR_SCHEMA`."""
+
+    @property
+    @abstractmethod
+    def row_count(self) -> int | None:
+        """The number of good rows, once `data` has been read; None if the engine does not know it."""
+
+    def close(self) -> None:  # noqa: B027
+        """Give back what holds the rows; may be called twice."""
+
+
+class BegunBatch:
+    """A batch that an engine has begun to read.
+
+    Args:
+        batch: The batch.
+    """
+
+    def __init__(self, batch: InputBatch) -> None:
+        self.batch = batch
+
+    def close(self) -> None:
+        """Stop reading; may be called twice."""
+
+
+class StreamerEngine(ABC):
+    """One engine."""
+
+    name: str
+    """``local`` or ``spark``."""
+
+    @abstractmethod
+    def open_client(
+        self, config: HoodieWriteConfig, validators: Sequence[Validator | HoodiePreCommitValidator] = ()
+    ) -> BaseHoodieWriteClient:
+        """Make a write client.
+
+        Args:
+            config: The writer's configuration.
+            validators: Asked before each commit.
+        """
+
+    @abstractmethod
+    def begin(self, batch: InputBatch, ahead_bytes: int, at_end: Callable[[], None] | None = None) -> BegunBatch:
+        """Begin to read a batch.
+
+        Args:
+            batch: The batch, which is not empty.
+            ahead_bytes: The most that is decoded before it is written.
+            at_end: Called from any thread once all rows were decoded; never called by an engine that does not know.
+        """
+
+    @abstractmethod
+    def rows_of(self, begun: BegunBatch, plan: RowPlan) -> StreamerRows:
+        """The rows of a batch, as they are written. Errors of the rows appear when these are read.
+
+        Args:
+            begun: The batch, of this engine.
+            plan: What becomes of the rows.
+        """
+
+    def close(self) -> None:  # noqa: B027
+        """Give back what the engine has; may be called twice."""
