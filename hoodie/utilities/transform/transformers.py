@@ -11,15 +11,14 @@ an id may stand before it, with a colon. What follows the last colon decides:
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Sequence
-from typing import Any
 
-from hoodie.exception import HoodieConfigException, HoodieException
+from hoodie.exception import HoodieConfigException
 from hoodie.utilities.class_names import REFUSED, TRANSFORMERS, find_class
 from hoodie.utilities.transform.chained_transformer import ChainedTransformer, NamedTransformer
 from hoodie.utilities.transform.transformer import FunctionTransformer, Transformer
+from hoodie.utilities.user_code import load_attribute, make_object
 
 FLAG = "--transformer-class"
 _ID = re.compile(r"[\w-]+")
@@ -78,32 +77,21 @@ def _named(name: str) -> NamedTransformer:
 
 
 def _of_user(name: str, module: str, attribute: str) -> Transformer:
-    try:
-        found: Any = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # A module of the user's may raise anything.
+    given, advice = f"{FLAG} = {name}", ""
+    if "." not in module and name.count(":") == 1:
         advice = (
             f"; if {module} is meant as an id: hoodie has the transformers {', '.join(TRANSFORMERS)}, and a class of "
             f"yours with an id is {module}:module:{attribute}"
         )
-        raise HoodieConfigException(
-            f"{FLAG} = {name} cannot be imported ({type(error).__name__}: {error})"
-            + (advice if "." not in module and name.count(":") == 1 else "")
-        ) from error
+    found = load_attribute(module, attribute, given, advice)
     if isinstance(found, type):
-        try:
-            found = found()
-        except HoodieException:
-            raise
-        except Exception as error:
-            raise HoodieConfigException(
-                f"{FLAG} = {name} cannot be made without arguments ({type(error).__name__}: {error})"
-            ) from error
+        found = make_object(found, given)
     if isinstance(found, Transformer):
         return found
     function = getattr(found, "apply", found)
     if not callable(function):
         raise HoodieConfigException(
-            f"{FLAG} = {name} is {type(found).__name__}: name a function(table, properties), a class with "
+            f"{given} is {type(found).__name__}: name a function(table, properties), a class with "
             "apply(table, properties), or a subclass of hoodie.utilities.transform.transformer.Transformer"
         )
     return FunctionTransformer(function)

@@ -180,7 +180,7 @@ def test_an_error_of_a_user_names_the_transformer(name: str, message: str) -> No
         ("no_such_module_here:f", "cannot be imported .*if no_such_module_here is meant as an id.*:module:f"),
         (f"{USER}:missing", "cannot be imported"),
         (f"{USER}:NOT_A_FUNCTION", "is int: name a function"),
-        (f"{USER}:NeedsArguments", "cannot be made without arguments"),
+        (f"{USER}:NeedsArguments", "cannot be made with no argument"),
     ],
 )
 def test_names_of_nothing_that_transforms_are_refused(name: str, message: str) -> None:

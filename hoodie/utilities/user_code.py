@@ -1,0 +1,49 @@
+"""Classes and functions of users, by the names that they give: ``package.module:name``."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from hoodie.exception import HoodieConfigException, HoodieException
+
+
+def load_attribute(module: str, attribute: str, given: str, advice: str = "") -> Any:
+    """A class or function of a user.
+
+    Args:
+        module: The dotted name of its module.
+        attribute: Its name there.
+        given: The flag and the value that the user gave, for messages.
+        advice: The end of the message.
+
+    Raises:
+        HoodieConfigException: There is no such module or name, or importing it fails.
+    """
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # A module of the user's may raise anything.
+        raise HoodieConfigException(
+            f"{given} cannot be imported ({type(error).__name__}: {error}){advice}. Modules are found in the folders "
+            "of PYTHONPATH"
+        ) from error
+
+
+def make_object(found: type[Any], given: str, *arguments: Any) -> Any:
+    """An object of a user's class.
+
+    Args:
+        found: The class.
+        given: The flag and the value that the user gave, for messages.
+        arguments: The arguments of its constructor.
+
+    Raises:
+        HoodieConfigException: The constructor raises anything but errors of hoodie, which pass.
+    """
+    try:
+        return found(*arguments)
+    except HoodieException:
+        raise
+    except Exception as error:
+        kinds = ", ".join(type(argument).__name__ for argument in arguments) or "no argument"
+        raise HoodieConfigException(f"{given} cannot be made with {kinds} ({type(error).__name__}: {error})") from error
