@@ -1,0 +1,323 @@
+"""Sources that read the files of folders, whatever is in them.
+
+    selector.select(checkpoint, limit)    the files of the round, and the position after them
+    choose_schema(files)                  the columns of all rows
+    DfsFileRead(storage, files, schema)   one for each large file, or for some small ones; picklable
+
+A file must stay as it was listed until it was read: it is compared with its listing after it was read. One that was
+deleted fails the round. One that was replaced, or that is still being written, fails it too, and the next round lists
+it again.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import attrs
+import pyarrow as pa
+
+from hoodie.exception import (
+    HoodieCorruptedDataException,
+    HoodieException,
+    HoodieIOException,
+    HoodieReadFromSourceException,
+    HoodieSourceTimeoutException,
+)
+from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.utilities.sources.checkpoint import Checkpoint
+from hoodie.utilities.sources.helpers.dfs_path_selector import create_selector, groups_of
+from hoodie.utilities.sources.source import DecodedBatch, InputBatch, Source, SourceContext, SourceRead
+
+BATCH_ROWS: Final = 20_000
+"""Rows of a batch."""
+_GROUP_BYTES: Final = 32 << 20
+_GROUP_FILES: Final = 500
+_CODECS: Final[Mapping[str, str]] = {
+    ".gz": "gzip",
+    ".gzip": "gzip",
+    ".bz2": "bz2",
+    ".zst": "zstd",
+    ".zstd": "zstd",
+    ".lz4": "lz4",
+    ".br": "brotli",
+}
+_UNREADABLE: Final = frozenset({".snappy", ".deflate", ".lzo", ".zip", ".xz", ".7z", ".z", ".rar", ".tar", ".tgz"})
+
+
+@attrs.frozen(eq=False)
+class DfsFileRead(SourceRead):
+    """Files that one task reads, one after the other.
+
+    Attributes:
+        storage: The storage of the files.
+        files: The files, as they were listed.
+        schema: The columns of all batches.
+    """
+
+    storage: HoodieStorage
+    files: tuple[FileStatus, ...]
+    schema: pa.Schema
+
+    @abstractmethod
+    def read_file(self, file: FileStatus) -> Iterator[DecodedBatch]:
+        """Make batches of a file, of any number of rows; `opened` gives its bytes.
+
+        Args:
+            file: The file. It is compared with its listing after it was read, and after an error.
+
+        Raises:
+            HoodieReadFromSourceException: The file is not of this format; any error of Arrow becomes this one.
+        """
+
+    def batches(self) -> Iterator[DecodedBatch]:
+        """Read the files; see `SourceRead.batches`.
+
+        Raises:
+            HoodieReadFromSourceException: A file is not readable, or was deleted.
+            HoodieSourceTimeoutException: A file was replaced, or storage failed.
+        """
+        yield from gathered(self._batches_of_files(), self.schema)
+
+    def _batches_of_files(self) -> Iterator[DecodedBatch]:
+        for file in self.files:
+            with watched(self.storage, file):
+                yield from self.read_file(file)
+
+
+class DFSSource(Source):
+    """The base class of sources that read files of folders.
+
+    Args:
+        context: The properties, schemas and storage of the run.
+
+    Attributes:
+        selector: The selector of files.
+    """
+
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        self.selector = create_selector(context.properties, context.storage_options)
+
+    @abstractmethod
+    def choose_schema(self, files: Sequence[FileStatus]) -> pa.Schema:
+        """The columns of all rows of a round.
+
+        Args:
+            files: The files of the round; at least one.
+
+        Raises:
+            HoodieReadFromSourceException: Files are not readable, or have columns that do not fit each other.
+            HoodieSchemaProviderException: The schema cannot be had.
+        """
+
+    @abstractmethod
+    def read_of(self, files: tuple[FileStatus, ...], schema: pa.Schema) -> DfsFileRead:
+        """The part of a round that reads some files.
+
+        Args:
+            files: The files.
+            schema: The columns of all rows.
+        """
+
+    def fetch(self, checkpoint: Checkpoint | None, limit: int | None) -> InputBatch:
+        """Choose the next files; see `Source.fetch`.
+
+        Args:
+            checkpoint: The position to read from.
+            limit: The most bytes; a first file that is larger is taken all the same.
+
+        Raises:
+            HoodieConfigException: The position is not one of a folder.
+            HoodieReadFromSourceException: The folder is missing, or files are not readable.
+            HoodieSourceTimeoutException: Storage failed.
+        """
+        with storage_errors(self.selector.root):
+            selection = self.selector.select(checkpoint, limit)
+            if not selection.files:
+                return InputBatch(selection.checkpoint, size_bytes=0, rows=0, backlog=0)
+            schema = self.choose_schema(selection.files)
+        groups = groups_of(selection.files, _GROUP_BYTES, _GROUP_FILES)
+        reads = [self.read_of(group, schema) for group in groups]
+        size = selection.size_bytes
+        return InputBatch(
+            selection.checkpoint,
+            reads,
+            schema,
+            size_bytes=size,
+            backlog=selection.left_files,
+            details={
+                "sourceParallelism": len(reads),
+                "sourceBytesToBeIngestedInSyncRound": size,
+                "totalSourceBytesAvailable": size + selection.left_bytes,
+            },
+        )
+
+
+@contextmanager
+def watched(storage: HoodieStorage, file: FileStatus) -> Iterator[None]:
+    """The reading of a file, which must be as it was listed afterwards.
+
+    Args:
+        storage: The storage of the file.
+        file: The file, as it was listed.
+
+    Raises:
+        HoodieReadFromSourceException: The file was deleted, or is not readable.
+        HoodieSourceTimeoutException: The file was replaced, or is being written; or storage failed.
+    """
+    with storage_errors(file.path):
+        try:
+            yield
+        except (HoodieException, pa.ArrowException, OSError, ValueError) as error:
+            check_unchanged(storage, file)
+            is_storage = isinstance(error, HoodieIOException) and not isinstance(error, HoodieCorruptedDataException)
+            if is_storage or isinstance(error, HoodieReadFromSourceException):
+                raise
+            raise not_readable(file.path, error) from error
+        check_unchanged(storage, file)
+
+
+@contextmanager
+def opened(storage: HoodieStorage, file: FileStatus) -> Iterator[pa.NativeFile]:
+    """The bytes of a file from the beginning on, decompressed if its name says so.
+
+    Args:
+        storage: The storage of the file.
+        file: The file.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        HoodieReadFromSourceException: The name tells a compression that is not known.
+        HoodieIOException: Storage failed.
+    """
+    with storage.open_input_file(file.path) as content, decompressed(content, file.path) as text:
+        yield text
+
+
+@contextmanager
+def storage_errors(path: str) -> Iterator[None]:
+    """Turn failures of a storage into errors of the round that may be tried again.
+
+    Args:
+        path: The file or folder, for messages.
+
+    Raises:
+        HoodieSourceTimeoutException: Storage failed.
+    """
+    try:
+        yield
+    except HoodieCorruptedDataException as error:
+        raise not_readable(path, error) from error
+    except HoodieIOException as error:
+        raise HoodieSourceTimeoutException(f"Reading the source {path} failed: {error}") from error
+
+
+def check_unchanged(storage: HoodieStorage, file: FileStatus) -> None:
+    """Compare a file with its listing.
+
+    Args:
+        storage: The storage of the file.
+        file: The file, as it was listed.
+
+    Raises:
+        HoodieReadFromSourceException: The file was deleted.
+        HoodieSourceTimeoutException: The file was replaced, or is being written.
+        HoodieIOException: Storage failed.
+    """
+    found = storage.file_status(file.path)
+    if found is None:
+        raise _deleted(file)
+    if (found.size_bytes, found.modification_time_ms) != (file.size_bytes, file.modification_time_ms):
+        raise HoodieSourceTimeoutException(
+            f"The file {file.path} was replaced or is still being written: it had {file.size_bytes} bytes of time "
+            f"{file.modification_time_ms} when it was listed, and has {found.size_bytes} of time "
+            f"{found.modification_time_ms} now. Nothing was committed; the next round lists it again. Let producers "
+            "write files under a name that begins with '_' and rename them; or set "
+            "hoodie.streamer.source.dfs.min.age.ms"
+        )
+
+
+def _deleted(file: FileStatus) -> HoodieReadFromSourceException:
+    return HoodieReadFromSourceException(
+        f"The file {file.path} was deleted after it was listed ({file.size_bytes} bytes), before its rows were "
+        "committed. Nothing was committed. Put the file back, or run again to go on without it; keep source files "
+        "until a commit has their rows"
+    )
+
+
+def not_readable(path: str, error: object) -> HoodieReadFromSourceException:
+    """The error of a file that is not what it should be.
+
+    Args:
+        path: The file.
+        error: The reason.
+    """
+    return HoodieReadFromSourceException(
+        f"The file {path} is not readable: {error}. Nothing was committed. Correct the file, or move it away, or "
+        "rename it so that its name begins with '_'; then run again"
+    )
+
+
+@contextmanager
+def decompressed(content: pa.NativeFile, path: str) -> Iterator[pa.NativeFile]:
+    """The bytes of a file without the compression that its name tells.
+
+    Args:
+        content: The file.
+        path: Its path: ``.gz``, ``.bz2``, ``.zst``, ``.lz4`` and ``.br`` are known.
+
+    Raises:
+        HoodieReadFromSourceException: The name tells another compression.
+    """
+    name = path.rpartition("/")[2].lower()
+    suffix = f".{name.rpartition('.')[2]}" if "." in name else ""
+    if suffix in _UNREADABLE:
+        raise HoodieReadFromSourceException(
+            f"The file {path} is compressed in a way that is not known ({suffix}): compress it with gzip, bzip2, "
+            "zstd, lz4 or brotli, or not at all"
+        )
+    if suffix not in _CODECS:
+        yield content
+        return
+    with pa.CompressedInputStream(content, _CODECS[suffix]) as text:
+        yield text
+
+
+def gathered(batches: Iterable[DecodedBatch], schema: pa.Schema, most_rows: int = BATCH_ROWS) -> Iterator[DecodedBatch]:
+    """Batches of about the same number of rows, made of larger and smaller ones, in their order.
+
+    Args:
+        batches: The batches.
+        schema: The columns of all of them.
+        most_rows: The most rows of a batch that is returned; also of its errors.
+    """
+    rows: list[pa.RecordBatch] = []
+    errors: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        parts = [batch.rows.slice(start, most_rows) for start in range(0, max(len(batch.rows), 1), most_rows)]
+        for number, part in enumerate(parts):
+            found = batch.errors if number == 0 else None
+            size = len(part) + (len(found) if found is not None else 0)
+            if count and count + size > most_rows:
+                yield _together(rows, errors, schema)
+                rows, errors, count = [], [], 0
+            rows += [part] if len(part) else []
+            errors += [found] if found is not None and len(found) else []
+            count += size
+    if count:
+        yield _together(rows, errors, schema)
+
+
+def _together(rows: list[pa.RecordBatch], errors: list[pa.RecordBatch], schema: pa.Schema) -> DecodedBatch:
+    return DecodedBatch(_one_batch(rows, schema), _one_batch(errors, errors[0].schema) if errors else None)
+
+
+def _one_batch(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    found = pa.Table.from_batches(batches, schema).combine_chunks().to_batches()
+    return found[0] if found else pa.RecordBatch.from_pylist([], schema=schema)

@@ -1,0 +1,337 @@
+"""The choice of the files that a round reads from a folder.
+
+A position is the newest modification time that was taken, in milliseconds. Files with newer times are taken from the
+oldest on, until the limit of bytes is reached; files of the same time are never parted. Times of stores are rough (S3
+tells seconds), so a file may appear with the time of the position after that was reached. Beside the position, under a
+key of hoodie's own, stand the names of the files of that time that were taken: such a late file is taken once.
+
+    files                  limit   taken   position   names beside it
+    a 10 MB at 1000        25 MB   a b c   2000       c
+    b  5 MB at 1000
+    c  5 MB at 2000
+    d 10 MB at 3000                d       3000       d
+    e  1 MB at 3000, late          e       3000       d e
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+
+from hoodie.exception import HoodieConfigException, HoodieNotSupportedException, HoodieReadFromSourceException
+from hoodie.storage.storage import FileStatus
+from hoodie.storage.storage_factory import open_storage
+from hoodie.storage.storage_options import StorageOptions
+from hoodie.storage.storage_path import normalise_path
+from hoodie.utilities.class_names import SELECTORS, find_class
+from hoodie.utilities.config.dfs_source_config import DFSPathSelectorConfig
+from hoodie.utilities.config.streamer_properties import StreamerProperties
+from hoodie.utilities.sources.checkpoint import Checkpoint
+from hoodie.utilities.sources.helpers.source_listing import files_below, glob_root, is_hidden, matches_of
+
+logger = logging.getLogger(__name__)
+
+NEWEST_FILES_KEY: Final = "hoodie.streamer.dfs.newest.files"
+"""The key, beside the position, of the names of the files with the position's time."""
+NOTHING_TAKEN: Final = -(2**63)
+"""The position before the first file, as Hudi writes it (``Long.MIN_VALUE``)."""
+_LARGEST: Final = 2**63 - 1
+_ROOT_KEY: Final = "hoodie.streamer.source.dfs.root"
+_SELECTOR_KEY: Final = "hoodie.streamer.source.input.selector"
+_NAMES_BYTES: Final = 64 * 1024
+"""More names than this are kept as hashes."""
+_HASH_BYTES: Final = 8
+
+
+@attrs.frozen
+class Selection:
+    """The files of a round.
+
+    Attributes:
+        files: The files, from the oldest on.
+        checkpoint: The position after them.
+        left_files: The number of files that are there now, and wait for a later round.
+        left_bytes: Their size.
+    """
+
+    files: tuple[FileStatus, ...]
+    checkpoint: Checkpoint
+    left_files: int = 0
+    left_bytes: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the files."""
+        return sum(file.size_bytes for file in self.files)
+
+
+class DFSPathSelector:
+    """Chooses the files of a round by their modification times.
+
+    A selector of your own overrides `list_files`, to look at other folders, or `select`.
+
+    Args:
+        properties: The properties of the run.
+        storage_options: Options of the storage of the files.
+
+    Attributes:
+        properties: The properties of the run.
+        root: The normalised folder, file or glob.
+        storage: Its storage.
+
+    Raises:
+        HoodieConfigException: Properties are wrong, there is no root, or no storage for it.
+
+    Hudi: org.apache.hudi.utilities.sources.helpers.DFSPathSelector. Differs: a first file larger than the limit is
+    taken alone, where Hudi waits for ever; files that appear late with the time of the position are taken; globs.
+    """
+
+    def __init__(self, properties: StreamerProperties, storage_options: StorageOptions | None = None) -> None:
+        self.properties = properties
+        self._config = properties.read(DFSPathSelectorConfig)
+        if self._config.root is None:
+            raise HoodieConfigException(
+                f"{_ROOT_KEY} is missing: give the folder whose files are read, such as s3://bucket/in"
+            )
+        try:
+            self.root = normalise_path(self._config.root)
+            self.storage = open_storage(glob_root(self.root), storage_options)
+        except (HoodieConfigException, HoodieNotSupportedException) as error:
+            raise HoodieConfigException(f"{_ROOT_KEY} = {self._config.root}: {error}") from error
+
+    @property
+    def parallelism(self) -> int:
+        """The number of folders that are listed at once."""
+        return 1
+
+    def list_files(self) -> Iterable[FileStatus]:
+        """All files that may be read now or were read before, in any order; hidden and empty ones may be among them.
+
+        Raises:
+            HoodieReadFromSourceException: The folder is missing.
+            HoodieIOException: Storage failed.
+        """
+        for start in self.list_roots():
+            if start.is_directory:
+                yield from files_below(self.storage, start.path)
+            else:
+                yield start
+
+    def list_roots(self) -> Sequence[FileStatus]:
+        """The folders and files that the root names.
+
+        Raises:
+            HoodieReadFromSourceException: The root is a folder of this machine, and is missing.
+            HoodieIOException: Storage failed.
+        """
+        found = matches_of(self.storage, self.root, self.parallelism)
+        if not found and "://" not in self.root and glob_root(self.root) == self.root:
+            raise HoodieReadFromSourceException(
+                f"Listing {self.root} ({_ROOT_KEY}) failed: there is no such folder. Create it, or correct the property"
+            )
+        if not found:
+            logger.warning("%s (%s): there is no file", self.root, _ROOT_KEY)
+        return found
+
+    def list_eligible_files(self, checkpoint: Checkpoint | None) -> list[FileStatus]:
+        """The files that were not taken before, from the oldest on.
+
+        Args:
+            checkpoint: The position; None before the first round.
+
+        Raises:
+            HoodieConfigException: The position is not one of a folder.
+            HoodieReadFromSourceException: The folder is missing.
+            HoodieIOException: Storage failed.
+        """
+        after = position_of(checkpoint)
+        taken = TakenFiles.of(checkpoint, self.root)
+        before = time.time_ns() // 1_000_000 - self._config.min_age_ms if self._config.min_age_ms else _LARGEST
+        found = {
+            file.path: file
+            for file in self.list_files()
+            if file.size_bytes and after <= file.modification_time_ms <= before and not is_hidden(file.name)
+        }
+        eligible = [
+            file
+            for file in found.values()
+            if file.modification_time_ms > after or (taken is not None and not taken.has(self.name_of(file)))
+        ]
+        return sorted(eligible, key=lambda file: (file.modification_time_ms, file.path))
+
+    def select(self, checkpoint: Checkpoint | None, limit: int | None) -> Selection:
+        """Choose the files of a round.
+
+        Args:
+            checkpoint: The position; None before the first round.
+            limit: The most bytes; None for no limit. A first file that is larger is taken, and so are files of the same
+                time as the last one.
+
+        Raises:
+            HoodieConfigException: The position is not one of a folder.
+            HoodieReadFromSourceException: The folder is missing.
+            HoodieIOException: Storage failed.
+        """
+        eligible = self.list_eligible_files(checkpoint)
+        newest = before = position_of(checkpoint)
+        count = size = 0
+        for file in eligible:
+            is_over = limit is not None and size + file.size_bytes >= limit
+            if is_over and count and file.modification_time_ms > newest:
+                break
+            newest = file.modification_time_ms
+            size += file.size_bytes
+            count += 1
+        if not count:
+            return Selection((), attrs.evolve(checkpoint or Checkpoint(str(NOTHING_TAKEN)), is_given=False))
+        files, left = tuple(eligible[:count]), eligible[count:]
+        taken = TakenFiles.of(checkpoint, self.root) if newest == before else None
+        names = [self.name_of(file) for file in files if file.modification_time_ms == newest]
+        own = {NEWEST_FILES_KEY: (taken or TakenFiles(newest, self.root)).with_names(names).to_text()}
+        return Selection(files, Checkpoint(str(newest), own=own), len(left), sum(file.size_bytes for file in left))
+
+    def name_of(self, file: FileStatus) -> str:
+        """The name of a file beside the position: its path from the root on.
+
+        Args:
+            file: The file.
+        """
+        start = f"{glob_root(self.root).rstrip('/')}/"
+        return file.path.removeprefix(start)
+
+
+def create_selector(properties: StreamerProperties, storage_options: StorageOptions | None) -> DFSPathSelector:
+    """The selector that the properties name.
+
+    Args:
+        properties: The properties of the run.
+        storage_options: Options of the storage of the files.
+
+    Raises:
+        HoodieConfigException: There is no such class, or its properties are wrong.
+    """
+    name = properties.read(DFSPathSelectorConfig).selector
+    found = DFSPathSelector if name is None else find_class(name, SELECTORS, _SELECTOR_KEY, DFSPathSelector)
+    return found(properties, storage_options)
+
+
+def position_of(checkpoint: Checkpoint | None) -> int:
+    """The time that a position tells, in milliseconds since 1970.
+
+    Args:
+        checkpoint: The position; None for the one before the first file.
+
+    Raises:
+        HoodieConfigException: The position is no time.
+    """
+    if checkpoint is None or not checkpoint.position:
+        return NOTHING_TAKEN
+    text = checkpoint.position.strip()
+    digits = text.removeprefix("-").removeprefix("+")
+    number = int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
+    if number is None or not NOTHING_TAKEN <= number <= _LARGEST:
+        raise HoodieConfigException(
+            f"The position {checkpoint.position[:100]!r} is none of a folder: that is the modification time of the "
+            "newest file that was read, in milliseconds since 1970, such as 1785920400000. The table may have been "
+            "filled from another source: give --checkpoint TIME to read newer files only, or --checkpoint 0 for all"
+        )
+    return number
+
+
+@attrs.frozen
+class TakenFiles:
+    """The files with the time of a position that were taken.
+
+    They are written as JSON: ``{"time": 2000, "root": "s3://bucket/in", "names": ["a.json"]}``; for many files the
+    names are hashes of 8 bytes each, in base64: ``"hashes": "..."``.
+
+    Attributes:
+        time_ms: The time.
+        root: The root that the names are of.
+        names: The names.
+        hashes: The hashes of the others.
+    """
+
+    time_ms: int
+    root: str
+    names: frozenset[str] = frozenset()
+    hashes: frozenset[bytes] = frozenset()
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint | None, root: str) -> TakenFiles | None:
+        """The files that stand beside a position; None if it says nothing of them, or speaks of another root.
+
+        Args:
+            checkpoint: The position.
+            root: The root.
+        """
+        text = None if checkpoint is None or checkpoint.is_given else checkpoint.own.get(NEWEST_FILES_KEY)
+        if checkpoint is None or not text:
+            return None
+        try:
+            found: Any = json.loads(text)
+            time_ms, named = int(found["time"]), str(found["root"])
+            names = frozenset(str(name) for name in found.get("names", ()))
+            hashes = base64.b64decode(str(found.get("hashes", "")), validate=True)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            logger.warning("%s beside the position %s is not readable", NEWEST_FILES_KEY, checkpoint.position)
+            return None
+        if time_ms != position_of(checkpoint) or named != root:
+            return None
+        parts = range(0, len(hashes), _HASH_BYTES)
+        return cls(time_ms, root, names, frozenset(hashes[start : start + _HASH_BYTES] for start in parts))
+
+    def has(self, name: str) -> bool:
+        """Whether a file is among them.
+
+        Args:
+            name: Its name.
+        """
+        return name in self.names or (bool(self.hashes) and _hash(name) in self.hashes)
+
+    def with_names(self, names: Iterable[str]) -> TakenFiles:
+        """These files and others.
+
+        Args:
+            names: The names of the others.
+        """
+        return attrs.evolve(self, names=self.names | set(names))
+
+    def to_text(self) -> str:
+        """The text beside the position."""
+        head: dict[str, Any] = {"time": self.time_ms, "root": self.root}
+        if not self.hashes and sum(map(len, self.names)) <= _NAMES_BYTES:
+            return json.dumps({**head, "names": sorted(self.names)})
+        hashes = self.hashes | {_hash(name) for name in self.names}
+        return json.dumps({**head, "hashes": base64.b64encode(b"".join(sorted(hashes))).decode("ascii")})
+
+
+def _hash(name: str) -> bytes:
+    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES).digest()
+
+
+def groups_of(files: Sequence[FileStatus], most_bytes: int, most_files: int) -> Iterator[tuple[FileStatus, ...]]:
+    """Neighbours of a list, put together until they are large enough.
+
+    Args:
+        files: The files.
+        most_bytes: The size of a group; a larger file is alone.
+        most_files: The number of files of a group.
+    """
+    group: list[FileStatus] = []
+    size = 0
+    for file in files:
+        if group and (size + file.size_bytes > most_bytes or len(group) == most_files):
+            yield tuple(group)
+            group, size = [], 0
+        group.append(file)
+        size += file.size_bytes
+    if group:
+        yield tuple(group)

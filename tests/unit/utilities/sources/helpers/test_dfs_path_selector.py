@@ -1,0 +1,300 @@
+"""The choice of the files of a round; the vectors are those of Hudi's TestDFSPathSelectorCommonMethods."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from hoodie.exception import HoodieConfigException, HoodieReadFromSourceException
+from hoodie.storage.memory_storage import MemoryStorage
+from hoodie.storage.storage import FileStatus
+from hoodie.utilities.config.streamer_properties import StreamerProperties
+from hoodie.utilities.sources.checkpoint import Checkpoint
+from hoodie.utilities.sources.helpers.date_partition_path_selector import DatePartitionPathSelector
+from hoodie.utilities.sources.helpers.dfs_path_selector import (
+    NEWEST_FILES_KEY,
+    DFSPathSelector,
+    Selection,
+    TakenFiles,
+    create_selector,
+    groups_of,
+    position_of,
+)
+from tests.support.object_store_servers import Bucket
+
+ROOT_KEY = "hoodie.streamer.source.dfs.root"
+BOTH = pytest.mark.parametrize("kind", [DFSPathSelector, DatePartitionPathSelector])
+
+
+def put(path: Path, size: int, time_ms: int | None = None) -> Path:
+    """A file of a size and a time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x" * size)
+    if time_ms is not None:
+        os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
+    return path
+
+
+def selector(root: Path | str, kind: type[DFSPathSelector] = DFSPathSelector, **options: object) -> DFSPathSelector:
+    """A selector with options of ``hoodie.streamer.source.``; underscores stand for dots."""
+    more = {f"hoodie.streamer.source.{name.replace('_', '.')}": value for name, value in options.items()}
+    return kind(StreamerProperties.of({ROOT_KEY: str(root), **more}))
+
+
+def names(selection: Selection | Iterable[FileStatus]) -> list[str]:
+    """The names of files."""
+    files = selection.files if isinstance(selection, Selection) else selection
+    return [file.name for file in files]
+
+
+@BOTH
+def test_names_that_begin_with_a_dot_or_an_underscore_are_passed_over(
+    kind: type[DFSPathSelector], tmp_path: Path
+) -> None:
+    for name in ("foo1", ".foo2", "_foo3"):
+        put(tmp_path / "p1" / name, 1)
+    put(tmp_path / "_temporary" / "0" / "foo4", 1)
+    put(tmp_path / ".hoodie" / "foo5", 1)
+    assert names(selector(tmp_path, kind).list_eligible_files(Checkpoint("0"))) == ["foo1"]
+
+
+@BOTH
+def test_empty_files_are_passed_over(kind: type[DFSPathSelector], tmp_path: Path) -> None:
+    for name, size in (("foo1", 1), ("foo2", 0), ("foo3", 0)):
+        put(tmp_path / "p1" / name, size)
+    assert names(selector(tmp_path, kind).list_eligible_files(Checkpoint("0"))) == ["foo1"]
+
+
+@BOTH
+def test_files_older_than_the_position_are_passed_over(kind: type[DFSPathSelector], tmp_path: Path) -> None:
+    for name in ("foo1", "foo2", "foo3"):
+        put(tmp_path / "p1" / name, 1)
+    assert selector(tmp_path, kind).list_eligible_files(Checkpoint(str(2**63 - 1))) == []
+
+
+@BOTH
+def test_the_limit_of_bytes_ends_a_round(kind: type[DFSPathSelector], tmp_path: Path) -> None:
+    for number in range(1, 6):
+        put(tmp_path / "p1" / f"foo{number}", 10, number * 1000)
+    chosen = selector(tmp_path, kind).select(None, 30)
+    assert (names(chosen), chosen.checkpoint.position) == (["foo1", "foo2"], "2000")
+    assert (chosen.size_bytes, chosen.left_files, chosen.left_bytes) == (20, 3, 30)
+
+
+@BOTH
+def test_files_of_one_time_are_never_parted(kind: type[DFSPathSelector], tmp_path: Path) -> None:
+    for number in range(1, 6):
+        put(tmp_path / "p1" / f"foo{number}", 10, 1000 if number < 4 else 2000)
+    chooser = selector(tmp_path, kind)
+    first = chooser.select(None, 20)
+    assert (names(first), first.checkpoint.position) == (["foo1", "foo2", "foo3"], "1000")
+    second = chooser.select(first.checkpoint, 20)
+    assert (names(second), second.checkpoint.position) == (["foo4", "foo5"], "2000")
+
+
+@BOTH
+def test_the_position_stays_when_there_is_nothing_new(kind: type[DFSPathSelector], tmp_path: Path) -> None:
+    put(tmp_path / "p1" / "foo1", 10, 1000)
+    at = Checkpoint("999999999", own={"k": "v"})
+    assert selector(tmp_path, kind).select(at, 30) == Selection((), at)
+
+
+@BOTH
+def test_the_position_before_the_first_file_is_hudis(kind: type[DFSPathSelector], tmp_path: Path) -> None:
+    assert selector(tmp_path, kind).select(None, None).checkpoint == Checkpoint("-9223372036854775808")
+
+
+def test_the_position_of_an_empty_folder_is_resumed_from(tmp_path: Path) -> None:
+    chooser = selector(tmp_path)
+    empty = chooser.select(None, None)
+    put(tmp_path / "a", 1, 0)
+    assert names(chooser.select(empty.checkpoint, None)) == ["a"]
+
+
+def test_a_first_file_larger_than_the_limit_is_taken_alone(tmp_path: Path) -> None:
+    for number, size in enumerate((100, 5, 100)):
+        put(tmp_path / f"f{number}", size, (number + 1) * 1000)
+    chooser = selector(tmp_path)
+    first = chooser.select(None, 50)
+    assert names(first) == ["f0"]
+    second = chooser.select(first.checkpoint, 50)
+    assert names(second) == ["f1"]
+    assert names(chooser.select(second.checkpoint, 50)) == ["f2"]
+
+
+def test_a_late_file_of_the_time_of_the_position_is_taken_once(tmp_path: Path) -> None:
+    put(tmp_path / "a", 10, 3000)
+    chooser = selector(tmp_path)
+    first = chooser.select(None, None)
+    assert json.loads(first.checkpoint.own[NEWEST_FILES_KEY]) == {
+        "time": 3000, "root": str(tmp_path), "names": ["a"],
+    }  # fmt: skip
+    put(tmp_path / "in" / "b", 10, 3000)
+    late = chooser.select(first.checkpoint, None)
+    assert (names(late), late.checkpoint.position) == (["b"], "3000")
+    assert late.checkpoint != first.checkpoint
+    assert names(chooser.select(late.checkpoint, None)) == []
+    put(tmp_path / "c", 10, 3000)
+    put(tmp_path / "d", 10, 4000)
+    last = chooser.select(late.checkpoint, 1)
+    assert (names(last), last.checkpoint.position) == (["c"], "3000")
+    newest = chooser.select(last.checkpoint, None)
+    assert names(newest) == ["d"]
+    assert json.loads(newest.checkpoint.own[NEWEST_FILES_KEY])["names"] == ["d"]
+
+
+def test_without_names_beside_the_position_its_time_counts_alone(tmp_path: Path) -> None:
+    """A position of Hudi, one that a user gave, one of another root, one that somebody damaged."""
+    put(tmp_path / "a", 10, 3000)
+    put(tmp_path / "b", 10, 3001)
+    of_another = TakenFiles(3000, "/elsewhere").to_text()
+    of_another_time = TakenFiles(2000, str(tmp_path)).to_text()
+    for own in ({}, {NEWEST_FILES_KEY: of_another}, {NEWEST_FILES_KEY: of_another_time}, {NEWEST_FILES_KEY: "[1"}):
+        assert names(selector(tmp_path).select(Checkpoint("3000", own=own), None)) == ["b"]
+    given = Checkpoint("3000", own={NEWEST_FILES_KEY: TakenFiles(3000, str(tmp_path)).to_text()}, is_given=True)
+    assert names(selector(tmp_path).select(given, None)) == ["b"]
+
+
+def test_many_names_are_kept_as_hashes() -> None:
+    many = [f"2026-07-05/part-{number:060d}.json" for number in range(5000)]
+    text = TakenFiles(3000, "s3://b/in").with_names(many).to_text()
+    assert len(text) < 5000 * 11 + 200
+    taken = TakenFiles.of(Checkpoint("3000", own={NEWEST_FILES_KEY: text}), "s3://b/in")
+    assert taken is not None
+    assert all(map(taken.has, many))
+    assert not any(taken.has(f"other-{number}") for number in range(5000))
+    more = TakenFiles.of(Checkpoint("3000", own={NEWEST_FILES_KEY: taken.with_names(["x"]).to_text()}), "s3://b/in")
+    assert more is not None
+    assert more.has("x")
+    assert more.has(many[0])
+
+
+def test_files_younger_than_the_least_age_wait(tmp_path: Path) -> None:
+    now = time.time_ns() // 1_000_000
+    put(tmp_path / "old", 1, now - 60_000)
+    put(tmp_path / "young", 1, now)
+    assert names(selector(tmp_path, dfs_min_age_ms=30_000).select(None, None)) == ["old"]
+    assert names(selector(tmp_path).select(None, None)) == ["old", "young"]
+
+
+def test_globs_choose_files_and_folders(tmp_path: Path) -> None:
+    for name in ("in/a.json", "in/b.csv", "in/x/c.json", "in/y/d.json", "in/y/z/e.json", "in/_x/f.json", "in/.g.json"):
+        put(tmp_path / name, 1, 1000)
+
+    def chosen(pattern: str) -> list[str]:
+        return sorted(names(selector(f"{tmp_path}/{pattern}").select(None, None)))
+
+    assert chosen("in/*.json") == ["a.json"]
+    assert chosen("in/?.*") == ["a.json", "b.csv"]
+    assert chosen("in/[a].json") == ["a.json"]
+    assert chosen("in/{a.json,x}") == ["a.json", "c.json"]
+    assert chosen("in/*/*.json") == ["c.json", "d.json"]
+    assert chosen("in/**/*.json") == ["a.json", "c.json", "d.json", "e.json"]
+    assert chosen("in/**") == ["a.json", "b.csv", "c.json", "d.json", "e.json"]
+    assert chosen("*/y") == ["d.json", "e.json"]
+    assert chosen("in/_*/*") == ["f.json"]
+    assert chosen("none/*") == []
+
+
+def test_names_of_a_glob_are_those_from_its_folder_on(tmp_path: Path) -> None:
+    put(tmp_path / "in" / "x" / "a.json", 1, 1000)
+    found = selector(f"{tmp_path}/in/*/*.json").select(None, None)
+    assert json.loads(found.checkpoint.own[NEWEST_FILES_KEY])["names"] == ["x/a.json"]
+
+
+def test_a_path_is_taken_literally_if_there_is_such_a_file(tmp_path: Path) -> None:
+    put(tmp_path / "[a]" / "1,2.json", 1)
+    put(tmp_path / "a" / "3.json", 1)
+    assert names(selector(tmp_path / "[a]").select(None, None)) == ["1,2.json"]
+    assert names(selector(tmp_path / "[a]" / "1,2.json").select(None, None)) == ["1,2.json"]
+
+
+def test_linked_folders_are_passed_over_and_linked_files_are_not(tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere" / "a", 1)
+    put(tmp_path / "in" / "b", 1)
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "in" / "circle").symlink_to(tmp_path / "in")
+    (tmp_path / "in" / "c").symlink_to(tmp_path / "elsewhere" / "a")
+    (tmp_path / "in" / "nowhere").symlink_to(tmp_path / "nothing")
+    assert sorted(names(selector(tmp_path / "in").select(None, None))) == ["b", "c"]
+
+
+def test_a_missing_folder_is_refused_with_its_property(tmp_path: Path) -> None:
+    with pytest.raises(HoodieReadFromSourceException, match=f"{tmp_path}/in .*{ROOT_KEY}.* no such folder"):
+        selector(tmp_path / "in").select(None, None)
+
+
+def test_a_position_of_another_source_is_refused(tmp_path: Path) -> None:
+    for text in ("impressions,0:12", "12.5", "9223372036854775808", "٣"):
+        with pytest.raises(HoodieConfigException, match="is none of a folder.*--checkpoint"):
+            selector(tmp_path).select(Checkpoint(text), None)
+    assert position_of(Checkpoint(" 12 ")) == 12
+
+
+def test_a_root_is_needed_and_must_be_of_a_storage() -> None:
+    with pytest.raises(HoodieConfigException, match=f"{ROOT_KEY} is missing"):
+        DFSPathSelector(StreamerProperties())
+    with pytest.raises(HoodieConfigException, match=f"{ROOT_KEY} = hdfs://n/x: .*s3://"):
+        selector("hdfs://n/x")
+    for bad in ("s3://buck*/x", "s3://*/x"):
+        with pytest.raises(HoodieConfigException, match=ROOT_KEY):
+            selector(bad)
+    with pytest.raises(HoodieConfigException, match="without its"):
+        selector("/tmp/{a").select(None, None)
+
+
+def test_the_older_spelling_of_properties_is_read(tmp_path: Path) -> None:
+    put(tmp_path / "a", 1)
+    old = DFSPathSelector(StreamerProperties({"hoodie.deltastreamer.source.dfs.root": str(tmp_path)}))
+    assert names(old.select(None, None)) == ["a"]
+
+
+class NewestFirst(DFSPathSelector):
+    """A selector of a user."""
+
+
+def test_properties_name_the_selector(tmp_path: Path) -> None:
+    def made(name: str | None) -> type[DFSPathSelector]:
+        more = {} if name is None else {"hoodie.streamer.source.input.selector": name}
+        return type(create_selector(StreamerProperties({ROOT_KEY: str(tmp_path), **more}), None))
+
+    package = "org.apache.hudi.utilities.sources.helpers"
+    assert made(None) is DFSPathSelector
+    assert made(f"{package}.DFSPathSelector") is DFSPathSelector
+    assert made(f"{package}.DatePartitionPathSelector") is DatePartitionPathSelector
+    own = made("tests.unit.utilities.sources.helpers.test_dfs_path_selector:NewestFirst")
+    assert own.__name__ == "NewestFirst"
+    with pytest.raises(HoodieConfigException, match="there is no such class"):
+        made(f"{package}.GCSPathSelector")
+
+
+def test_files_in_memory_are_chosen() -> None:
+    storage = MemoryStorage("memory://in-of-a-selector")
+    for name in ("a.json", "x/b.json", "_c.json", "_x/d.json"):
+        storage.replace(f"memory://in-of-a-selector/{name}", b"{}")
+    assert sorted(names(selector("memory://in-of-a-selector").select(None, None))) == ["a.json", "b.json"]
+    assert names(selector("memory://in-of-a-selector/*.json").select(None, None)) == ["a.json"]
+
+
+def test_files_of_a_bucket_are_chosen(s3_bucket: Bucket) -> None:
+    properties = StreamerProperties({ROOT_KEY: f"s3a://{s3_bucket.name}/in"})
+    chooser = DFSPathSelector(properties, s3_bucket.options())
+    assert chooser.select(None, None).files == ()
+    for name in ("in/a.json", "in/x/b.json", "in/_temporary/c.json", "other/d.json"):
+        chooser.storage.replace(f"s3://{s3_bucket.name}/{name}", b"{}")
+    first = chooser.select(None, None)
+    assert sorted(names(first)) == ["a.json", "b.json"]
+    assert chooser.select(first.checkpoint, None).files == ()
+    globs = DFSPathSelector(StreamerProperties({ROOT_KEY: f"s3://{s3_bucket.name}/*/?.json"}), s3_bucket.options())
+    assert sorted(names(globs.select(None, None))) == ["a.json", "d.json"]
+
+
+def test_small_neighbours_are_put_together() -> None:
+    files = [FileStatus(f"/{number}", size, 0) for number, size in enumerate((5, 5, 50, 1, 1, 1))]
+    grouped = [[file.size_bytes for file in group] for group in groups_of(files, 10, 2)]
+    assert grouped == [[5, 5], [50], [1, 1], [1]]
