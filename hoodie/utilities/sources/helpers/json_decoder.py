@@ -1,0 +1,421 @@
+"""Rows of JSON messages and of lines of JSON files.
+
+A block of messages is read at once by Arrow's reader. That reader takes some things for rows that are none, and it
+refuses values that Hudi converts, so a block counts only under conditions:
+
+1. Every message begins with ``{`` and ends with ``}``, holds no ``NaN``, and no more than `MAX_DEPTH` levels.
+2. The block is UTF-8.
+3. The block has as many rows as messages. (A message that ended within an object would be an error of the block.)
+
+Messages that do not meet the first condition are read one by one, by the rules of Hudi
+(`hoodie.utilities.sources.helpers.json_values`). So are those of a block that failed; it is cut into smaller and
+smaller ones before. Both ways give the same rows.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Sequence
+from decimal import Context, Decimal
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from hoodie.avro.avro_type import AvroType
+from hoodie.avro.schema_converters import to_arrow, to_avro
+from hoodie.avro.schema_reader import AvroReader, parse_record
+from hoodie.common.model.record_columns import META_COLUMN_SET
+from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason, error_batch
+from hoodie.utilities.sources.helpers.json_values import (
+    MAX_DEPTH,
+    JsonValueError,
+    MercifulJsonConverter,
+    parse_object,
+)
+from hoodie.utilities.sources.helpers.message_decoder import MessageDecoder, Messages
+from hoodie.utilities.sources.source import DecodedBatch
+
+Positions = npt.NDArray[np.int64]
+
+_PIECES = 16
+_SMALL_BLOCK = 64
+"""The most messages of a failed block that are read one by one at once."""
+_MAX_BLOCK_BYTES = 64 * 1024 * 1024
+_NOT_A_NUMBER = re.compile(rb"[:\[,]\s*-?(?:NaN|Inf)")
+_WIDE = Context(prec=40)
+_OPENING, _CLOSING = ord("{"), ord("}")
+_SHORTEST_DEEP = 2 * MAX_DEPTH
+"""A message with more levels has more bytes."""
+
+
+class _BlockRefusedError(Exception):
+    """A block whose messages must be looked at one by one."""
+
+
+@attrs.frozen(eq=False)
+class DecodedObjects:
+    """Rows of texts, and what was wrong with the others.
+
+    Attributes:
+        rows: The good rows, in the order of the texts.
+        positions: The number of each row's text.
+        failures: The number of a text, and what is wrong with it.
+    """
+
+    rows: pa.RecordBatch
+    positions: Positions
+    failures: Sequence[tuple[int, str]]
+
+
+@attrs.frozen
+class JsonDecoder(MessageDecoder):
+    """Makes rows of messages that are JSON objects.
+
+    A message without a byte gives no row, as in Hudi; a tombstone neither.
+
+    Attributes:
+        avro_schema: The schema of the rows, as JSON of an Avro record.
+    """
+
+    avro_schema: str
+
+    @classmethod
+    def of_columns(cls, columns: pa.Schema) -> JsonDecoder:
+        """A decoder for columns whose Avro schema is not known.
+
+        Args:
+            columns: The columns.
+
+        Raises:
+            HoodieSchemaException: A column has a type or a name that cannot be stored.
+        """
+        return cls(to_avro(columns, "json_record", "hoodie.streamer"))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return to_arrow(self.avro_schema)
+
+    def decode(self, messages: Messages) -> DecodedBatch:
+        """Make rows of the messages of a partition.
+
+        Args:
+            messages: The messages.
+        """
+        present = [number for number, value in enumerate(messages.values) if value]
+        texts = [messages.values[number] or b"" for number in present]
+        decoded = self.decode_objects(texts)
+        events = [
+            ErrorEvent(
+                ErrorReason.JSON_AVRO_DESERIALIZATION_FAILURE,
+                reason,
+                texts[number],
+                topic=messages.topic,
+                partition=messages.partition,
+                offset=int(messages.offsets[present[number]]),
+            )
+            for number, reason in decoded.failures
+        ]
+        return DecodedBatch(decoded.rows, error_batch(events))
+
+    def decode_lines(self, file: str, first_line: int, lines: Sequence[bytes]) -> DecodedBatch:
+        """Make rows of lines of a file with one object a line; empty lines are passed over.
+
+        Args:
+            file: The path, for errors.
+            first_line: The number of the first line; that of a file is 1.
+            lines: The lines; ends of lines at their end do not matter.
+        """
+        numbers = [number for number, line in enumerate(lines) if line.strip()]
+        texts = [lines[number].rstrip() for number in numbers]
+        decoded = self.decode_objects(texts)
+        events = [
+            ErrorEvent(
+                ErrorReason.JSON_AVRO_DESERIALIZATION_FAILURE,
+                reason,
+                texts[number],
+                file=file,
+                line=first_line + numbers[number],
+            )
+            for number, reason in decoded.failures
+        ]
+        return DecodedBatch(decoded.rows, error_batch(events))
+
+    def decode_objects(self, texts: Sequence[bytes]) -> DecodedObjects:
+        """Make rows of JSON objects.
+
+        Args:
+            texts: The texts, of one object each.
+        """
+        parts = [self._decode_block(texts, start, end) for start, end in _bounded(texts)]
+        if len(parts) == 1:
+            return parts[0]
+        return DecodedObjects(
+            _concatenated(self.schema, [part.rows for part in parts]),
+            np.concatenate([part.positions for part in parts]) if parts else np.empty(0, np.int64),
+            [failure for part in parts for failure in part.failures],
+        )
+
+    def decode_singly(self, texts: Sequence[bytes], positions: Iterable[int]) -> DecodedObjects:
+        """Make rows of JSON objects, one by one.
+
+        Args:
+            texts: The texts.
+            positions: The numbers of those to take.
+        """
+        converter = _plan(self.avro_schema).converter
+        rows, good, failures = [], [], []
+        for position in positions:
+            try:
+                rows.append(converter.values(parse_object(texts[position])))
+            except JsonValueError as error:
+                failures.append((position, str(error)))
+            else:
+                good.append(position)
+        schema = self.schema
+        columns = [pa.array([row[number] for row in rows], field.type) for number, field in enumerate(schema)]
+        return DecodedObjects(
+            pa.RecordBatch.from_arrays(columns, schema=schema), np.array(good, dtype=np.int64), failures
+        )
+
+    def _decode_block(self, texts: Sequence[bytes], start: int, end: int) -> DecodedObjects:
+        plan = _plan(self.avro_schema)
+        if plan.wire_schema is None:
+            return self.decode_singly(texts, range(start, end))
+        good, odd = _sorted_out(texts, start, end)
+        found = self._decode_good(texts, good)
+        if odd:
+            found.append(self.decode_singly(texts, odd))
+        return _in_order(self.schema, found)
+
+    def _decode_good(self, texts: Sequence[bytes], good: Sequence[int]) -> list[DecodedObjects]:
+        if not good:
+            return []
+        try:
+            rows = _plan(self.avro_schema).read([texts[position] for position in good], self.schema)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, _BlockRefusedError):
+            if len(good) <= _SMALL_BLOCK:
+                return [self.decode_singly(texts, good)]
+            step = -(-len(good) // _PIECES)
+            return [
+                part
+                for first in range(0, len(good), step)
+                for part in self._decode_good(texts, good[first : first + step])
+            ]
+        return [DecodedObjects(rows, np.asarray(good, dtype=np.int64), ())]
+
+
+@attrs.frozen(eq=False)
+class _Plan:
+    """The parts that reading needs for a schema, made once in a process.
+
+    Attributes:
+        wire_schema: The columns as Arrow's JSON reader gives them; None if it cannot give them.
+        unfinished: The columns that need more than the reader does.
+        converter: The rules for single messages.
+    """
+
+    wire_schema: pa.Schema | None
+    unfinished: Sequence[tuple[int, AvroType]]
+    converter: MercifulJsonConverter
+
+    def read(self, texts: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
+        """Read a block.
+
+        Args:
+            texts: The texts.
+            schema: The columns of the rows.
+
+        Raises:
+            _BlockRefusedError: Rows are not what the texts say.
+            pyarrow.ArrowInvalid: A text is wrong, or of other types.
+        """
+        block = b"\n".join(texts)
+        table = pyarrow.json.read_json(
+            pa.BufferReader(block),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(block) + 1),
+            parse_options=pyarrow.json.ParseOptions(
+                explicit_schema=self.wire_schema, unexpected_field_behavior="ignore"
+            ),
+        )
+        if table.num_rows != len(texts):
+            raise _BlockRefusedError
+        columns = [_one_array(column) for column in table.columns]
+        for number, avro in self.unfinished:
+            columns[number] = _finished(avro, columns[number])
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+@functools.lru_cache(maxsize=32)
+def _plan(avro_schema: str) -> _Plan:
+    record = AvroReader().read(parse_record(avro_schema))
+    fields = [
+        (name, avro) for name, avro in zip(record.names, record.inner, strict=True) if name not in META_COLUMN_SET
+    ]
+    wire = [_wire_type(avro) for _, avro in fields]
+    wire_schema = None
+    if fields and None not in wire:
+        wire_schema = pa.schema(
+            [
+                pa.field(name, data_type, nullable=avro.is_nullable)
+                for (name, avro), data_type in zip(fields, wire, strict=True)
+            ]
+        )
+    unfinished = [(number, avro) for number, (_, avro) in enumerate(fields) if _needs_more(avro)]
+    return _Plan(wire_schema, unfinished, MercifulJsonConverter(record))
+
+
+def _without_null(avro: AvroType) -> AvroType:
+    """The type of the values of a union with null. That of two kinds of numbers is left as it is."""
+    others = [branch for branch in avro.inner if branch.kind != "null"]
+    return others[0] if avro.kind == "union" and len(others) == 1 else avro
+
+
+def _wire_type(avro: AvroType) -> pa.DataType | None:
+    """The type that Arrow's JSON reader gives; None if it has none for this one.
+
+    Fields of structs can be null there: the reader takes those of a null struct for nulls.
+    """
+    avro = _without_null(avro)
+    if avro.kind == "array":
+        item = _wire_type(avro.inner[0])
+        return None if item is None else pa.list_(avro.arrow_type.value_field.with_type(item))
+    if avro.kind == "record":
+        types = [_wire_type(inner) for inner in avro.inner]
+        return None if None in types else pa.struct(list(zip(avro.names, types, strict=True)))
+    if avro.kind in ("map", "fixed"):
+        return None
+    if _is_time(avro):
+        return pa.int32() if avro.kind == "int" else pa.int64()
+    return avro.arrow_type
+
+
+def _is_time(avro: AvroType) -> bool:
+    return avro.kind in ("int", "long") and avro.logical is not None
+
+
+def _needs_more(avro: AvroType) -> bool:
+    avro = _without_null(avro)
+    if avro.kind == "record" and not all(inner.is_nullable for inner in avro.inner):
+        return True
+    is_checked = avro.kind == "enum" or pa.types.is_decimal(avro.arrow_type)
+    return is_checked or _is_time(avro) or any(_needs_more(inner) for inner in avro.inner)
+
+
+def _finished(avro: AvroType, column: pa.Array) -> pa.Array:
+    """A column of the reader with its times, after a look at symbols, decimals, and nulls in structs.
+
+    Raises:
+        _BlockRefusedError: Something is no symbol, has too many digits, or is null where no null may be.
+    """
+    avro = _without_null(avro)
+    if avro.kind == "enum":
+        known = pc.is_in(column, value_set=pa.array(avro.symbols, pa.string()))
+        if pc.any(pc.invert(pc.or_(known, column.is_null()))).as_py():
+            raise _BlockRefusedError
+        return column
+    if pa.types.is_decimal(avro.arrow_type):
+        largest = Decimal(10**avro.arrow_type.precision - 1).scaleb(-avro.arrow_type.scale, _WIDE)
+        if pc.any(pc.greater(pc.abs(column), pa.scalar(largest, avro.arrow_type))).as_py():
+            raise _BlockRefusedError
+        return column
+    if avro.kind == "array":
+        return _rebuilt(avro.arrow_type, column, [_finished(avro.inner[0], column.values)])
+    if avro.kind == "record":
+        children = [column.field(number) for number in range(column.type.num_fields)]
+        for inner, child in zip(avro.inner, children, strict=True):
+            if not inner.is_nullable and pc.any(pc.and_(child.is_null(), column.is_valid())).as_py():
+                raise _BlockRefusedError
+        finished = [_finished(inner, child) for inner, child in zip(avro.inner, children, strict=True)]
+        return _rebuilt(avro.arrow_type, column, finished)
+    if not _is_time(avro):
+        return column
+    if avro.logical is not None and avro.logical.endswith("timestamp-millis"):
+        column = column.cast(pa.timestamp("ms", avro.arrow_type.tz))
+    return column.cast(avro.arrow_type)
+
+
+def _rebuilt(data_type: pa.DataType, column: pa.Array, children: Sequence[pa.Array]) -> pa.Array:
+    own = 1 if pa.types.is_struct(data_type) else 2
+    return pa.Array.from_buffers(
+        data_type, len(column), column.buffers()[:own], column.null_count, column.offset, children
+    )
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def _bounded(texts: Sequence[bytes]) -> list[tuple[int, int]]:
+    """The first and the last position of pieces that are not too large for one block."""
+    if sum(map(len, texts)) <= _MAX_BLOCK_BYTES:
+        return [(0, len(texts))]
+    found, start, size = [], 0, 0
+    for position, text in enumerate(texts):
+        if size and size + len(text) > _MAX_BLOCK_BYTES:
+            found.append((start, position))
+            start, size = position, 0
+        size += len(text)
+    return [*found, (start, len(texts))]
+
+
+def _sorted_out(texts: Sequence[bytes], start: int, end: int) -> tuple[Sequence[int], list[int]]:
+    """The positions of the texts that a block may hold, and of the others."""
+    if start == end:
+        return (), []
+    taken = texts[start:end]
+    lengths = np.fromiter(map(len, taken), np.int64, end - start)
+    ends = np.cumsum(lengths + 1) - 1
+    starts = ends - lengths
+    block = b"\n".join(taken) + b"\n"
+    content = np.frombuffer(block, np.uint8)
+    is_odd = (content[starts] != _OPENING) | (content[ends - 1] != _CLOSING) | (lengths < 2)
+    for number in np.flatnonzero(lengths > _SHORTEST_DEEP):
+        text = taken[int(number)]
+        is_odd[number] |= text.count(b"[") + text.count(b"{") > MAX_DEPTH
+    if b"NaN" in block or b"Inf" in block:
+        places = [found.start() for found in _NOT_A_NUMBER.finditer(block)]
+        is_odd[np.searchsorted(ends, np.array(places, dtype=np.int64))] = True
+    if not _is_utf8(block):
+        is_odd |= np.fromiter((not _is_utf8(text) for text in taken), np.bool_, end - start)
+    if not is_odd.any():
+        return range(start, end), []
+    return (np.flatnonzero(~is_odd) + start).tolist(), (np.flatnonzero(is_odd) + start).tolist()
+
+
+def _is_utf8(text: bytes) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _in_order(schema: pa.Schema, parts: Sequence[DecodedObjects]) -> DecodedObjects:
+    if len(parts) == 1:
+        return parts[0]
+    rows = _concatenated(schema, [part.rows for part in parts])
+    positions = np.concatenate([part.positions for part in parts]) if parts else np.empty(0, np.int64)
+    failures = sorted(failure for part in parts for failure in part.failures)
+    if len(positions) > 1 and not (np.diff(positions) > 0).all():
+        order = np.argsort(positions, kind="stable")
+        rows, positions = rows.take(pa.array(order)), positions[order]
+    return DecodedObjects(rows, positions, failures)
+
+
+def _concatenated(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    filled = [batch for batch in batches if batch.num_rows]
+    if len(filled) == 1:
+        return filled[0]
+    arrays = [
+        pa.concat_arrays([batch.column(number) for batch in filled]) if filled else pa.array([], field.type)
+        for number, field in enumerate(schema)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

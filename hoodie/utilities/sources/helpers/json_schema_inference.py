@@ -1,0 +1,85 @@
+"""The columns of JSON messages whose schema nobody told.
+
+Rules are those of ``spark.read.json``: whole numbers are longs, other numbers are doubles; texts stay texts, also those
+of dates; a field that has values of several types is a text; nulls alone are a text too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie.utilities.sources.helpers.json_values import JsonValueError, Number, parse_object
+
+_TEXT = pa.string()
+_UNKNOWN = pa.null()
+
+
+def infer_schema(messages: Iterable[bytes | None]) -> pa.Schema | None:
+    """The columns of messages, in the order in which they first appear; all may be null.
+
+    Args:
+        messages: The messages; those that are not JSON objects are passed over.
+
+    Returns:
+        The columns; None if no message has any.
+    """
+    found: pa.DataType = pa.struct([])
+    for message in messages:
+        if not message:
+            continue
+        try:
+            parsed = parse_object(message)
+        except JsonValueError:
+            continue
+        found = _merged(found, _type_of(parsed))
+    return pa.schema([pa.field(field.name, _known(field.type)) for field in found]) if found.num_fields else None
+
+
+def _type_of(value: Any) -> pa.DataType:
+    match value:
+        case None:
+            return _UNKNOWN
+        case bool():
+            return pa.bool_()
+        case int():
+            return pa.int64() if -(2**63) <= value < 2**63 else pa.float64()
+        case Number():
+            return pa.float64()
+        case list():
+            item: pa.DataType = _UNKNOWN
+            for one in value:
+                item = _merged(item, _type_of(one))
+            return pa.list_(pa.field("element", item))
+        case Mapping():
+            return pa.struct([pa.field(name, _type_of(one)) for name, one in value.items()])
+    return _TEXT
+
+
+def _merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    if one.equals(other) or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    if {one, other} == {pa.int64(), pa.float64()}:
+        return pa.float64()
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return pa.list_(pa.field("element", _merged(one.value_type, other.value_type)))
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        types = {field.name: field.type for field in one}
+        for field in other:
+            types[field.name] = _merged(types.get(field.name, _UNKNOWN), field.type)
+        return pa.struct([pa.field(name, data_type) for name, data_type in types.items()])
+    return _TEXT
+
+
+def _known(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_null(data_type) or (pa.types.is_struct(data_type) and not data_type.num_fields):
+        return _TEXT
+    if pa.types.is_list(data_type):
+        return pa.list_(pa.field("element", _known(data_type.value_type)))
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(field.name, _known(field.type)) for field in data_type])
+    return data_type
