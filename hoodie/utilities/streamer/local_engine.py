@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -32,11 +33,11 @@ class LocalStreamerEngine(StreamerEngine):
         """See `StreamerEngine.open_client`."""
         return HoodieLocalWriteClient(config, validators=validators)
 
-    def begin(self, batch: InputBatch, ahead_bytes: int, at_end: Callable[[], None] | None = None) -> BegunBatch:
+    def begin(self, batch: InputBatch, ahead_bytes: int) -> BegunBatch:
         """See `StreamerEngine.begin`."""
         if batch.frame is not None:
             raise HoodieConfigException("the source gives rows of Spark: run the streamer with --engine spark")
-        return DecodingThread(batch, ahead_bytes, at_end)
+        return DecodingThread(batch, ahead_bytes)
 
     def rows_of(self, begun: BegunBatch, plan: RowPlan) -> StreamerRows:
         """See `StreamerEngine.rows_of`."""
@@ -70,6 +71,7 @@ class _LocalRows(StreamerRows):
         self._source_schema = self._schema
         if plan.target is not None:
             self._schema = plan.target
+        self._rows: Iterator[pa.RecordBatch] = self._batches()
 
     @property
     def schema(self) -> pa.Schema:
@@ -79,7 +81,14 @@ class _LocalRows(StreamerRows):
     @property
     def data(self) -> Any:
         """See `StreamerRows.data`."""
-        return pa.RecordBatchReader.from_batches(self._schema, self._batches())
+        return pa.RecordBatchReader.from_batches(self._schema, self._rows)
+
+    def has_rows(self) -> bool:
+        """See `StreamerRows.has_rows`."""
+        first = next(self._rows, None)
+        if first is not None:
+            self._rows = chain([first], self._rows)
+        return first is not None
 
     def errors(self) -> Sequence[pa.RecordBatch]:
         """See `StreamerRows.errors`."""
@@ -124,18 +133,20 @@ class DecodingThread(BegunBatch):
     Args:
         batch: The batch.
         ahead_bytes: The most bytes of decoded rows that wait.
-        at_end: Called in the thread once all rows were decoded, whether or not they were taken.
     """
 
-    def __init__(self, batch: InputBatch, ahead_bytes: int, at_end: Callable[[], None] | None = None) -> None:
+    def __init__(self, batch: InputBatch, ahead_bytes: int) -> None:
         super().__init__(batch)
         self._queue: BoundedInMemoryQueue[DecodedBatch] = BoundedInMemoryQueue(ahead_bytes, _size)
-        self._at_end = at_end
         self._thread = threading.Thread(target=self._run, name="hoodie-streamer-decoder", daemon=True)
         start_thread(self._thread)
 
     def __iter__(self) -> Iterator[DecodedBatch]:
         return iter(self._queue)
+
+    def wait(self) -> None:
+        """See `BegunBatch.wait`."""
+        self._thread.join()
 
     def close(self) -> None:
         """End the thread; rows that were not taken are gone."""
@@ -148,8 +159,6 @@ class DecodingThread(BegunBatch):
             for read in self.batch.reads:
                 for decoded in read.batches():
                     self._queue.put(decoded)
-            if self._at_end is not None:
-                self._at_end()
         except Stopped:
             pass
         except BaseException as caught:

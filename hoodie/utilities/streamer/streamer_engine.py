@@ -7,7 +7,7 @@ target schema.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -53,6 +53,10 @@ class StreamerRows(ABC):
         """The rows, as the engine's client takes them; may be read once."""
 
     @abstractmethod
+    def has_rows(self) -> bool:
+        """Whether there is a good row; reads no more than it has to. `data` still has all rows."""
+
+    @abstractmethod
     def errors(self) -> Sequence[pa.RecordBatch]:
         """The errors, once `data` has been read to its end; see `error_event.ERROR_SCHEMA`."""
 
@@ -74,6 +78,9 @@ class BegunBatch:
 
     def __init__(self, batch: InputBatch) -> None:
         self.batch = batch
+
+    def wait(self) -> None:
+        """Wait until all rows were decoded, or reading was stopped."""
 
     def close(self) -> None:
         """Stop reading; may be called twice."""
@@ -97,13 +104,12 @@ class StreamerEngine(ABC):
         """
 
     @abstractmethod
-    def begin(self, batch: InputBatch, ahead_bytes: int, at_end: Callable[[], None] | None = None) -> BegunBatch:
+    def begin(self, batch: InputBatch, ahead_bytes: int) -> BegunBatch:
         """Begin to read a batch.
 
         Args:
             batch: The batch, which is not empty.
             ahead_bytes: The most that is decoded before it is written.
-            at_end: Called from any thread once all rows were decoded; never called by an engine that does not know.
         """
 
     @abstractmethod

@@ -1,0 +1,18 @@
+"""All groups of properties that the streamer reads, so that a misspelt one is told."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hoodie.utilities.config.sql_transformer_config import SqlTransformerConfig
+from hoodie.utilities.config.streamer_run_config import HoodieStreamerConfig
+
+STREAMER_GROUPS: Final[tuple[type[Any], ...]] = (HoodieStreamerConfig, SqlTransformerConfig)
+STREAMER_PREFIXES: Final = (
+    "hoodie.streamer.csv.",
+    "hoodie.streamer.ingestion.",
+    "hoodie.streamer.jdbc.extra.options.",
+    "hoodie.streamer.source.hoodieincr.data.datasource.options.",
+    "hoodie.streamer.transformer.",
+)
+"""The beginnings of names that go on as a user likes: options of other systems, ids of transformers, tables."""

@@ -1,0 +1,488 @@
+"""One round of the streamer: from the position in the table, through the source, to a commit with the next position.
+
+Hudi: org.apache.hudi.utilities.streamer.StreamSync. Differs: errors are written before the commit and by the names of
+their messages, so a round that is repeated does not double them; a round refuses to commit a position that another
+process has moved.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final, Protocol
+
+import attrs
+import pyarrow as pa
+
+from hoodie.avro.schema_converters import to_arrow
+from hoodie.client.chosen_operation import DELETES
+from hoodie.client.new_table import check_new_table
+from hoodie.client.open_or_create import WritableTable, find_writable_table, open_or_create
+from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator
+from hoodie.client.write_operations import refuse_errors
+from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.table.clustering_plans import pending_clusterings
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import Action
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieConfigException, HoodieException, TableNotFoundException
+from hoodie.threads import start_thread
+from hoodie.utilities.config.streamer_properties import StreamerProperties
+from hoodie.utilities.config.streamer_run_config import HoodieStreamerConfig
+from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason, error_batch
+from hoodie.utilities.schema.schema_provider import SchemaProvider
+from hoodie.utilities.sources.checkpoint import Checkpoint
+from hoodie.utilities.sources.source import InputBatch, Source
+from hoodie.utilities.streamer.checkpoint_utils import (
+    CheckpointKeys,
+    ResumePoint,
+    point_to_resume_from,
+    refuse_moved_position,
+)
+from hoodie.utilities.streamer.row_check import RowCheck
+from hoodie.utilities.streamer.streamer_config import StreamerConfig
+from hoodie.utilities.streamer.streamer_engine import BegunBatch, RowPlan, StreamerEngine, StreamerRows
+from hoodie.utilities.streamer.sync_result import SyncResult
+from hoodie.utilities.transform.transformer import Transformer
+
+logger = logging.getLogger(__name__)
+
+_OVERWRITES = ("insert_overwrite", "insert_overwrite_table")
+
+
+class ErrorWriter(Protocol):
+    """Keeps the errors of a round, before its rows are committed."""
+
+    def write(self, errors: Iterable[pa.RecordBatch], instant_time: str) -> int:
+        """Write errors.
+
+        Args:
+            errors: Batches of `hoodie.utilities.ingestion.error_event.ERROR_SCHEMA`.
+            instant_time: The instant of the round.
+
+        Returns:
+            The number of errors.
+        """
+
+    def close(self) -> None:
+        """Give back what the writer has."""
+
+
+@attrs.frozen(eq=False)
+class StreamerRun:
+    """The parts of one run.
+
+    Attributes:
+        config: The flags.
+        properties: The properties.
+        options: The properties of the run itself.
+        write_config: The configuration of the writer.
+        engine: The engine.
+        source: The source.
+        identity: The source's name.
+        schema_provider: The schema provider; None for none.
+        transformer: Changes the rows; None for none.
+        error_writer: Keeps errors; None where one fails the round.
+        logs_error_failures: Whether a round goes on if its errors cannot be kept.
+        initial: Tells the position of the first round; None without a provider.
+        validators: Asked before each commit.
+    """
+
+    config: StreamerConfig
+    properties: StreamerProperties
+    options: HoodieStreamerConfig
+    write_config: HoodieWriteConfig
+    engine: StreamerEngine
+    source: Source
+    identity: str
+    schema_provider: SchemaProvider | None = None
+    transformer: Transformer | None = None
+    error_writer: ErrorWriter | None = None
+    logs_error_failures: bool = False
+    initial: Callable[[], str] | None = None
+    validators: Sequence[Validator | HoodiePreCommitValidator] = ()
+
+
+@attrs.define
+class _Fetched:
+    """A batch that the engine has begun to read, and the position that it was asked for."""
+
+    asked: Checkpoint | None
+    batch: InputBatch
+    begun: BegunBatch | None
+
+
+class StreamSync:
+    """Makes rounds, one after the other, for one table. Not thread safe.
+
+    In continuous mode, the next batch is fetched and decoded while this one is written.
+
+    Args:
+        run: The parts of the run.
+    """
+
+    def __init__(self, run: StreamerRun) -> None:
+        self.run: Final = run
+        self._keys = CheckpointKeys(run.options.source_id)
+        self._opened: AbstractContextManager[WritableTable] | None = None
+        self._table: WritableTable | None = None
+        self._source_lock = threading.Lock()
+        self._last: BegunBatch | None = None
+        self._ahead: threading.Thread | None = None
+        self._next: _Fetched | None = None
+        self._is_first = True
+        self._waiting: Checkpoint | None = None
+        """The position of a source without rows, while there is neither a table nor a schema to make one."""
+        self._steps: dict[str, float] = {}
+
+    def sync_once(self) -> SyncResult:
+        """Make one round.
+
+        Returns:
+            The outcome.
+
+        Raises:
+            HoodieStreamerException: The table, the source, a schema or a transformer does not give what it should;
+                nothing was committed.
+            HoodieException: The write failed; nothing was committed.
+        """
+        self._steps = {}
+        begun = time.perf_counter()
+        try:
+            result = self._sync()
+        except BaseException as error:
+            self._abandon(error)
+            raise
+        return attrs.evolve(result, seconds={**self._steps, "total": time.perf_counter() - begun})
+
+    def make_way(self, max_compactions: int, max_clusterings: int) -> str | None:
+        """Carry out pending services of the table, as far as this run may, until fewer than these are pending.
+
+        Args:
+            max_compactions: The number of pending compactions that no round begins with.
+            max_clusterings: The same of clusterings.
+
+        Returns:
+            The reason why a round has to wait still; None if it may begin.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        is_first, self._is_first = self._is_first, False
+        compactions, clusterings = self._pending_services()
+        config = self.run.write_config
+        if compactions >= (1 if is_first else max_compactions) and config.compaction.run_async:
+            self._open().client.compact()
+            compactions, clusterings = self._pending_services()
+        if clusterings >= (1 if is_first else max_clusterings) and config.clustering.run_async:
+            self._open().client.cluster()
+            compactions, clusterings = self._pending_services()
+        if compactions >= max_compactions:
+            return f"{compactions} compactions are pending, and --max-pending-compactions is {max_compactions}"
+        if clusterings >= max_clusterings:
+            return f"{clusterings} clusterings are pending, and --max-pending-clustering is {max_clusterings}"
+        return None
+
+    def _pending_services(self) -> tuple[int, int]:
+        """The numbers of pending compactions and clusterings."""
+        snapshot = find_writable_table(self.run.write_config)
+        if snapshot is None:
+            return 0, 0
+        timeline = snapshot.active_timeline
+        compactions = timeline.filter_actions(Action.COMPACTION).filter_pending()
+        return len(compactions), len(pending_clusterings(timeline))
+
+    def peek(self) -> tuple[ResumePoint, InputBatch]:
+        """Find what the next round would read, and change nothing.
+
+        Returns:
+            The beginning of the round, and its batch.
+        """
+        run = self.run
+        snapshot = find_writable_table(run.write_config)
+        point = point_to_resume_from(snapshot, run.config, self._keys, run.identity, run.initial)
+        return point, run.source.fetch(point.checkpoint, run.config.source_limit)
+
+    def close(self) -> None:
+        """Give back the client, the source and their threads; asynchronous services of the table are waited for."""
+        self._drop_fetched()
+        opened, self._opened, self._table = self._opened, None, None
+        try:
+            if opened is not None:
+                opened.__exit__(None, None, None)
+        finally:
+            self.run.source.close()
+            if self.run.error_writer is not None:
+                self.run.error_writer.close()
+            self.run.engine.close()
+
+    # --- one round ----------------------------------------------------------------------------------------------
+
+    def _sync(self) -> SyncResult:
+        run = self.run
+        with self._step("resume"):
+            snapshot = find_writable_table(run.write_config)
+            point = point_to_resume_from(snapshot, run.config, self._keys, run.identity, run.initial)
+            if point.committed is None and point.checkpoint is None and self._waiting is not None:
+                point = ResumePoint(self._waiting)
+            self._retry_pending(snapshot)
+        with self._step("fetch"):
+            fetched = self._fetch(point.checkpoint)
+        batch = fetched.batch
+        outcome = SyncResult(
+            size_bytes=batch.size_bytes,
+            position_before=None if point.checkpoint is None else point.checkpoint.position,
+            position_after=None if batch.checkpoint is None else batch.checkpoint.position,
+            backlog=batch.backlog,
+            details=batch.details,
+        )
+        if not self._is_to_commit(point.checkpoint, batch):
+            return outcome
+        if fetched.begun is None:
+            return self._commit_rows(snapshot, point, batch, None, outcome)
+        self._begin_ahead(fetched)
+        rows = run.engine.rows_of(fetched.begun, self._plan())
+        try:
+            return self._commit_rows(snapshot, point, batch, rows, outcome)
+        finally:
+            rows.close()
+
+    def _is_to_commit(self, before: Checkpoint | None, batch: InputBatch) -> bool:
+        after = batch.checkpoint
+        if after is None:
+            if not self.run.config.allow_commit_on_no_checkpoint_change:
+                raise HoodieConfigException(
+                    f"{type(self.run.source).__name__} has no positions, so each run writes all of its rows: give "
+                    "--allow-commit-on-no-checkpoint-change if that is what you want"
+                )
+            return True
+        if before is None or after.position != before.position:
+            return True
+        is_told_more = not batch.is_empty and after.own != before.own
+        return is_told_more or self.run.config.allow_commit_on_no_checkpoint_change
+
+    def _commit_rows(
+        self,
+        snapshot: TableSnapshot | None,
+        point: ResumePoint,
+        batch: InputBatch,
+        rows: StreamerRows | None,
+        outcome: SyncResult,
+    ) -> SyncResult:
+        run = self.run
+        table = self._open()
+        operation = run.write_config.write.operation.value.lower()
+        if rows is not None and operation in _OVERWRITES and not rows.has_rows():
+            # An overwrite without rows would empty the table.
+            rows = None
+        schema = self._schema_of(snapshot, rows)
+        if schema is None:
+            self._waiting = batch.checkpoint
+            logger.warning(
+                "the source has no rows yet, and no schema is given, so %s cannot be made yet; the position %r is kept "
+                "in memory only", run.write_config.base_path, outcome.position_after,
+            )  # fmt: skip
+            return outcome
+        if snapshot is None:
+            if operation in DELETES:
+                raise TableNotFoundException(f"there is no table at {run.write_config.base_path} to delete from")
+            check_new_table(schema, run.write_config)
+            table.create(schema if rows is None else None)
+        else:
+            table.client.go_on_from(snapshot)
+        table.client.check_before_completion(
+            lambda now, instant_time: refuse_moved_position(now, self._keys, point, instant_time)
+        )
+        extra = {}
+        if batch.checkpoint is not None and not run.options.checkpoint_force_skip:
+            extra = self._keys.metadata(batch.checkpoint, run.config, run.identity)
+        errors = 0
+
+        def complete(result: HoodieWriteResult) -> None:
+            nonlocal errors
+            self._steps["write"] = time.perf_counter() - begun
+            errors = self._keep_errors([] if rows is None else rows.errors(), result)
+            with self._step("commit"):
+                table.client.commit(
+                    result.instant_time, result, extra_metadata=extra, allow_errors=run.config.commit_on_errors
+                )
+
+        begun = time.perf_counter()
+        if rows is None:
+            result = table.write("upsert", schema.empty_table(), complete=complete)
+        else:
+            result = table.write(operation, rows.data, complete=complete)
+        self._waiting = None
+        if batch.checkpoint is not None:
+            self._tell_source(batch.checkpoint)
+        count = None if rows is None else rows.row_count
+        return attrs.evolve(
+            outcome,
+            instant_time=result.instant_time if result.is_committed else None,
+            rows=_written(result) if count is None else count,
+            error_count=errors,
+            service_errors=result.service_errors,
+        )
+
+    def _plan(self) -> RowPlan:
+        run = self.run
+        target = None
+        if run.schema_provider is not None:
+            text = run.schema_provider.load_target_schema()
+            target = None if text is None else to_arrow(text)
+        fields = run.write_config.table.record_key_fields or ()
+        if self._table is not None and self._table.found is not None:
+            fields = self._table.found.table_config.record_key_fields or fields
+        check = RowCheck(tuple(fields), run.error_writer is not None)
+        return RowPlan(check, run.properties, run.transformer, target)
+
+    def _schema_of(self, snapshot: TableSnapshot | None, rows: StreamerRows | None) -> pa.Schema | None:
+        """The columns of a round; without rows those of the table, or of the schema provider."""
+        if rows is not None:
+            return rows.schema
+        stored = None if snapshot is None else snapshot.load_avro_schema()
+        if stored is not None:
+            return to_arrow(stored)
+        return None if self.run.schema_provider is None else self._plan().target
+
+    def _keep_errors(self, errors: Sequence[pa.RecordBatch], result: HoodieWriteResult) -> int:
+        """Write the errors of a round before its commit, and refuse rows that failed unless the user takes that."""
+        run = self.run
+        failed = error_batch(
+            [
+                ErrorEvent(
+                    ErrorReason.HUDI_WRITE_FAILURES,
+                    error.reason,
+                    key=f"{result.instant_time}/{error.partition_path}/{error.record_key}",
+                )
+                for error in result.errors
+            ]
+        )
+        if not run.config.commit_on_errors:
+            refuse_errors(result, "; --commit-on-errors commits the others")
+        found = [*errors, *([] if failed is None else [failed])]
+        if not found or run.error_writer is None:
+            return sum(map(len, found))
+        try:
+            return run.error_writer.write(found, result.instant_time)
+        except HoodieException:
+            if not run.logs_error_failures:
+                raise
+            logger.exception("the errors of %s could not be kept", result.instant_time)
+            return sum(map(len, found))
+
+    def _retry_pending(self, snapshot: TableSnapshot | None) -> None:
+        """Carry out what another run has planned and left, where the flags ask for it."""
+        if snapshot is None:
+            return
+        if self.run.config.retry_pending_compaction:
+            self._open().client.compact()
+        if self.run.config.retry_pending_clustering:
+            self._open().client.cluster()
+
+    def _tell_source(self, checkpoint: Checkpoint) -> None:
+        try:
+            with self._source_lock:
+                self.run.source.on_commit(checkpoint)
+        except Exception as error:
+            # The rows are committed, whatever the source makes of that.
+            logger.warning("the source could not be told of the commit of %r: %s", checkpoint.position, error)
+
+    # --- the source ---------------------------------------------------------------------------------------------
+
+    def _fetch(self, checkpoint: Checkpoint | None) -> _Fetched:
+        """The next batch: the one that was fetched ahead, if it is the right one."""
+        fetched = self._take_fetched()
+        if fetched is not None:
+            if not fetched.batch.is_empty and fetched.asked == checkpoint:
+                self._last = fetched.begun
+                return fetched
+            _close(fetched)
+        fetched = self._fetch_anew(checkpoint)
+        self._last = fetched.begun
+        return fetched
+
+    def _fetch_anew(self, checkpoint: Checkpoint | None) -> _Fetched:
+        run = self.run
+        with self._source_lock:
+            if run.schema_provider is not None:
+                run.schema_provider.refresh()
+            batch = run.source.fetch(checkpoint, run.config.source_limit)
+        if batch.is_empty:
+            return _Fetched(checkpoint, batch, None)
+        return _Fetched(checkpoint, batch, run.engine.begin(batch, run.options.prefetch_max_bytes))
+
+    def _begin_ahead(self, fetched: _Fetched) -> None:
+        """Let a thread fetch the batch after one, as soon as the latter is decoded."""
+        following, begun = fetched.batch.checkpoint, fetched.begun
+        if not self.run.config.continuous or following is None or begun is None:
+            return
+
+        def fetch() -> None:
+            begun.wait()
+            try:
+                self._next = self._fetch_anew(attrs.evolve(following, is_given=False))
+            except Exception as error:
+                # The next round fetches again, and tells its own error.
+                logger.info("the next batch could not be fetched ahead: %s", error)
+
+        self._ahead = threading.Thread(target=fetch, name="hoodie-streamer-ahead", daemon=True)
+        start_thread(self._ahead)
+
+    def _take_fetched(self) -> _Fetched | None:
+        """The batch that was fetched ahead; ends what reads the batch before it."""
+        last, self._last = self._last, None
+        if last is not None:
+            last.close()
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.join()
+        fetched, self._next = self._next, None
+        return fetched
+
+    def _drop_fetched(self) -> None:
+        fetched = self._take_fetched()
+        if fetched is not None:
+            _close(fetched)
+
+    # --- the table ----------------------------------------------------------------------------------------------
+
+    def _open(self) -> WritableTable:
+        """The table with its client, which serve all rounds until one fails."""
+        if self._table is None:
+            run = self.run
+            opened = open_or_create(run.write_config, lambda config: run.engine.open_client(config, run.validators))
+            self._table = opened.__enter__()
+            self._opened = opened
+        return self._table
+
+    def _abandon(self, error: BaseException) -> None:
+        """Close the client after a failed round, so that what it began is rolled back."""
+        self._drop_fetched()
+        opened, self._opened, self._table = self._opened, None, None
+        if opened is not None:
+            try:
+                opened.__exit__(type(error), error, error.__traceback__)
+            except BaseException as second:
+                if second is not error:
+                    error.add_note(f"closing the table failed too: {second}")
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._steps[name] = self._steps.get(name, 0.0) + time.perf_counter() - begun
+
+
+def _close(fetched: _Fetched) -> None:
+    if fetched.begun is not None:
+        fetched.begun.close()
+
+
+def _written(result: HoodieWriteResult) -> int:
+    return result.written_count + result.deleted_count
