@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from typing import Final
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.exception import (
@@ -27,9 +29,10 @@ from hoodie.exception import (
     HoodieSourceTimeoutException,
 )
 from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason
 from hoodie.utilities.sources.checkpoint import Checkpoint
 from hoodie.utilities.sources.helpers.dfs_path_selector import create_selector, groups_of
-from hoodie.utilities.sources.source import DecodedBatch, InputBatch, Source, SourceContext, SourceRead
+from hoodie.utilities.sources.source import DecodedBatch, InputBatch, RowOrigin, Source, SourceContext, SourceRead
 
 BATCH_ROWS: Final = 20_000
 """Rows of a batch."""
@@ -112,6 +115,15 @@ class DFSSource(Source):
             HoodieReadFromSourceException: Files are not readable, or have columns that do not fit each other.
             HoodieSchemaProviderException: The schema cannot be had.
         """
+
+    def provided_schema(self) -> str | None:
+        """The schema of the provider, as JSON of an Avro record; None without a provider.
+
+        Raises:
+            HoodieSchemaProviderException: The schema cannot be had.
+        """
+        provider = self.context.schema_provider
+        return None if provider is None else provider.load_source_schema()
 
     @abstractmethod
     def read_of(self, files: tuple[FileStatus, ...], schema: pa.Schema) -> DfsFileRead:
@@ -286,6 +298,29 @@ def decompressed(content: pa.NativeFile, path: str) -> Iterator[pa.NativeFile]:
         yield text
 
 
+@attrs.frozen(eq=False)
+class RowsOfFiles(RowOrigin):
+    """The places of rows that come from several files.
+
+    Attributes:
+        files: The paths.
+        file_numbers: The number of each row's file in ``files``.
+    """
+
+    files: tuple[str, ...] = ()
+    file_numbers: npt.NDArray[np.int32] = attrs.field(factory=lambda: np.empty(0, np.int32))
+
+    def event(self, row: int, reason: ErrorReason, message: str, payload: bytes | str | None) -> ErrorEvent:
+        """See `RowOrigin.event`."""
+        return ErrorEvent(
+            reason, message, payload, file=self.files[self.file_numbers[row]], line=int(self.numbers[row])
+        )
+
+    def filter(self, mask: npt.NDArray[np.bool_]) -> RowsOfFiles:
+        """See `RowOrigin.filter`."""
+        return attrs.evolve(self, numbers=self.numbers[mask], file_numbers=self.file_numbers[mask])
+
+
 def gathered(batches: Iterable[DecodedBatch], schema: pa.Schema, most_rows: int = BATCH_ROWS) -> Iterator[DecodedBatch]:
     """Batches of about the same number of rows, made of larger and smaller ones, in their order.
 
@@ -294,30 +329,61 @@ def gathered(batches: Iterable[DecodedBatch], schema: pa.Schema, most_rows: int 
         schema: The columns of all of them.
         most_rows: The most rows of a batch that is returned; also of its errors.
     """
-    rows: list[pa.RecordBatch] = []
-    errors: list[pa.RecordBatch] = []
+    held: list[DecodedBatch] = []
     count = 0
     for batch in batches:
-        parts = [batch.rows.slice(start, most_rows) for start in range(0, max(len(batch.rows), 1), most_rows)]
-        for number, part in enumerate(parts):
-            found = batch.errors if number == 0 else None
-            size = len(part) + (len(found) if found is not None else 0)
+        for part in _parted(batch, most_rows):
+            size = _length(part)
             if count and count + size > most_rows:
-                yield _together(rows, errors, schema)
-                rows, errors, count = [], [], 0
-            rows += [part] if len(part) else []
-            errors += [found] if found is not None and len(found) else []
+                yield _together(held, schema)
+                held, count = [], 0
+            held += [part] if size else []
             count += size
     if count:
-        yield _together(rows, errors, schema)
+        yield _together(held, schema)
 
 
-def _together(rows: list[pa.RecordBatch], errors: list[pa.RecordBatch], schema: pa.Schema) -> DecodedBatch:
-    return DecodedBatch(_one_batch(rows, schema), _one_batch(errors, errors[0].schema) if errors else None)
+def _length(batch: DecodedBatch) -> int:
+    return len(batch.rows) + (len(batch.errors) if batch.errors is not None else 0)
 
 
-def _one_batch(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+def _parted(batch: DecodedBatch, most_rows: int) -> Iterator[DecodedBatch]:
+    """A batch in pieces; its errors are with the first one."""
+    if len(batch.rows) <= most_rows:
+        yield batch
+        return
+    for start in range(0, len(batch.rows), most_rows):
+        origin = batch.origin
+        if origin is not None:
+            origin = attrs.evolve(origin, numbers=origin.numbers[start : start + most_rows])
+        errors = batch.errors if start == 0 else None
+        yield DecodedBatch(batch.rows.slice(start, most_rows), errors, origin)
+
+
+def _together(batches: Sequence[DecodedBatch], schema: pa.Schema) -> DecodedBatch:
     if len(batches) == 1:
         return batches[0]
+    errors = [batch.errors for batch in batches if batch.errors is not None and len(batch.errors)]
+    return DecodedBatch(
+        _one_batch([batch.rows for batch in batches], schema),
+        _one_batch(errors, errors[0].schema) if errors else None,
+        _one_origin([batch.origin for batch in batches]),
+    )
+
+
+def _one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     found = pa.Table.from_batches(batches, schema).combine_chunks().to_batches()
     return found[0] if found else pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def _one_origin(origins: Sequence[RowOrigin | None]) -> RowOrigin | None:
+    known = [origin for origin in origins if origin is not None]
+    if len(known) != len(origins):
+        return None
+    numbers = np.concatenate([origin.numbers for origin in known])
+    files = list(dict.fromkeys(origin.file or "" for origin in known))
+    if len(files) == 1:
+        return attrs.evolve(known[0], numbers=numbers)
+    place = {file: number for number, file in enumerate(files)}
+    file_numbers = [np.full(len(origin.numbers), place[origin.file or ""], np.int32) for origin in known]
+    return RowsOfFiles(numbers, files=tuple(files), file_numbers=np.concatenate(file_numbers))

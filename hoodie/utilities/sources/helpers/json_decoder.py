@@ -38,7 +38,7 @@ from hoodie.utilities.sources.helpers.json_values import (
     parse_object,
 )
 from hoodie.utilities.sources.helpers.message_decoder import MessageDecoder, Messages
-from hoodie.utilities.sources.source import DecodedBatch
+from hoodie.utilities.sources.source import DecodedBatch, RowOrigin
 
 Positions = npt.NDArray[np.int64]
 
@@ -144,7 +144,8 @@ class JsonDecoder(MessageDecoder):
             )
             for number, reason in decoded.failures
         ]
-        return DecodedBatch(decoded.rows, error_batch(events))
+        of_rows = np.asarray(numbers, dtype=np.int64)[decoded.positions] + first_line
+        return DecodedBatch(decoded.rows, error_batch(events), RowOrigin(of_rows, file=file))
 
     def decode_objects(self, texts: Sequence[bytes]) -> DecodedObjects:
         """Make rows of JSON objects.
