@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from hoodie.exception import HoodieConfigException, HoodieReadFromSourceException, TableNotFoundException
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieException,
+    HoodieReadFromSourceException,
+    TableNotFoundException,
+)
 from hoodie.utilities.config.streamer_properties import StreamerProperties
 from hoodie.utilities.sources.checkpoint import Checkpoint, CheckpointVersion
 from hoodie.utilities.sources.source import InputBatch, Source, SourceContext, read_all
@@ -266,7 +271,7 @@ def test_request_times_never_pass_a_pending_commit(tmp_path: Path) -> None:
     source = source_of(path, **{STRATEGY: "READ_UPTO_LATEST_COMMIT"})
 
     assert rounds_of(source, None) == [(["a"], Checkpoint(first))]
-    with pytest.raises(Exception, match=f"{pending} is pending"):
+    with pytest.raises(HoodieException, match=f"{pending} is pending"):
         source_of(path, **{"hoodie.read.timeline.holes.resolution.policy": "FAIL"}).fetch(Checkpoint(first), None)
     slow.commit(pending, result)
     slow.close()
