@@ -1,4 +1,4 @@
-"""What commits of another Hudi table wrote since the last round.
+"""The rows that commits of another Hudi table wrote since the last round.
 
 A position is an instant: of version 1, the request time of the newest commit that was read; of version 2, its
 completion time. Version 2 needs completion times in the table that is read, and keys of version 2 in the table that is
