@@ -9,6 +9,8 @@ import pyarrow as pa
 
 NUMBER, SPAN = -1, -2
 """Steps over an integer, and over bytes with their length in front; see `AvroType.steps`."""
+UNIONS = frozenset({"union", "variant", "members"})
+"""The kinds of unions."""
 _STEPS = {"boolean": (1,), "int": (NUMBER,), "long": (NUMBER,), "enum": (NUMBER,), "bytes": (SPAN,), "string": (SPAN,)}
 _LEAST_BYTES = {"null": 0, "float": 4, "double": 8}
 _FIXED_BYTES = {"null": 0, "float": 4, "double": 8}
@@ -19,8 +21,8 @@ class AvroType:
     """One type of a schema, at one place.
 
     Attributes:
-        kind: ``union``, ``variant`` (a union of several types, see `VARIANT`), or the name that Avro gives the type,
-            such as ``record`` or ``long``.
+        kind: ``union``, ``variant`` or ``members`` (a union of several types, see `VARIANT` and `member_name`), or the
+            name that Avro gives the type, such as ``record`` or ``long``.
         arrow_type: The type that `hoodie.avro.schema_converters.to_arrow` gives it; for a union, that of its values.
         path: The field, for messages; empty for the record at the top.
         logical: The logical type, or None.
@@ -28,6 +30,10 @@ class AvroType:
         symbols: The symbols of an enum.
         names: The names of a record's fields.
         inner: The types of a record's fields, of an array's items, of a map's values, or of a union's branches.
+        name: The full name of a record, an enum or a fixed.
+        aliases: The aliases of a record's fields, one tuple for each.
+        defaults: JSON of the defaults of a record's fields; None for a field without one.
+        default_symbol: The symbol of an enum for symbols that it does not know, or None.
     """
 
     kind: str
@@ -38,11 +44,15 @@ class AvroType:
     symbols: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     inner: tuple[AvroType, ...] = ()
+    name: str = ""
+    aliases: tuple[tuple[str, ...], ...] = ()
+    defaults: tuple[str | None, ...] = ()
+    default_symbol: str | None = None
 
     @functools.cached_property
     def least_bytes(self) -> int:
         """The minimum number of bytes of a value."""
-        if self.kind in ("union", "variant"):
+        if self.kind in UNIONS:
             return 1 + min(branch.least_bytes for branch in self.inner)
         if self.kind == "record":
             return sum(field.least_bytes for field in self.inner)
@@ -76,9 +86,7 @@ class AvroType:
     @property
     def is_nullable(self) -> bool:
         """Whether a value may be null."""
-        return self.kind == "null" or (
-            self.kind in ("union", "variant") and any(branch.kind == "null" for branch in self.inner)
-        )
+        return self.kind == "null" or (self.kind in UNIONS and any(branch.kind == "null" for branch in self.inner))
 
     def field(self, name: str) -> pa.Field:
         """A field of this type."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from hoodie.avro.columnar_cursors import Content, Cursors, Longs
 from hoodie.avro.columnar_readers import RecordReader
 from hoodie.avro.columnar_schema import type_tree
+from hoodie.avro.schema_resolution import resolving_reader
 from hoodie.common.util.arrow_buffers import structs_of
 from hoodie.exception import HoodieCorruptedDataException
 
@@ -103,6 +104,42 @@ def decode_records(
     """
     # Old releases of pyarrow cannot hash metadata.
     reader = _reader(avro_schema, None if wanted is None else wanted.remove_metadata(), has_variants)
+    return _decode(reader, wanted, content, starts, ends)
+
+
+def decode_resolved(
+    written_schema: str,
+    wanted_schema: str,
+    content: bytes | memoryview | pa.Buffer,
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+) -> DecodedRecords:
+    """Decode bare Avro records as records of another schema, by the rules of `hoodie.avro.schema_resolution`.
+
+    Bad records are those of `decode_records`, and those with a value that has no place in the other schema.
+
+    Args:
+        written_schema: JSON of the record that they were written with.
+        wanted_schema: JSON of the record to read them as; it gives the columns, see
+            `hoodie.avro.schema_resolution.resolved_columns`.
+        content: As for `decode_records`.
+        starts: As for `decode_records`.
+        ends: As for `decode_records`.
+
+    Raises:
+        HoodieSchemaException: A schema has no Arrow schema, or no record of the one can be read as the other.
+        ValueError: Records overlap or lie outside of the content.
+    """
+    return _decode(resolving_reader(written_schema, wanted_schema), None, content, starts, ends)
+
+
+def _decode(
+    reader: RecordReader,
+    wanted: pa.Schema | None,
+    content: bytes | memoryview | pa.Buffer,
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+) -> DecodedRecords:
     data = np.frombuffer(content, np.uint8)
     starts, ends = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
     _check_places(starts, ends, len(data))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array as compact_list
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -69,11 +70,19 @@ def _is_readable(avro: AvroType, wanted: pa.DataType) -> bool:
 
 
 class UnionReader(Reader):
-    """Reads unions: null and one other type, or types of numbers of which one is the wider."""
+    """Reads unions: null and one other type, or types of numbers of which one is the wider.
 
-    def __init__(self, avro: AvroType, wanted: pa.DataType) -> None:
+    Args:
+        avro: The type as written.
+        wanted: The Arrow type to make.
+        branches: The readers of the branches, all of the type wanted; None for null. Made of the type by default.
+    """
+
+    def __init__(self, avro: AvroType, wanted: pa.DataType, branches: Sequence[Reader | None] | None = None) -> None:
         super().__init__(avro, wanted)
-        self._branches = [None if node.kind == "null" else reader_of(node, wanted) for node in avro.inner]
+        if branches is None:
+            branches = [None if node.kind == "null" else reader_of(node, wanted) for node in avro.inner]
+        self._branches = branches
 
     def read(self, cursors: Cursors, is_wanted: bool) -> pa.Array | None:
         choices = cursors.choice(len(self._branches), self.path, "branch")
@@ -175,26 +184,55 @@ class _BranchReader:
 
 
 class RecordReader(Reader):
-    """Reads records as structs; fields are found by name."""
+    """Reads records as structs; fields are found by name.
 
-    def __init__(self, avro: AvroType, wanted: pa.StructType) -> None:
+    Args:
+        avro: The type as written.
+        wanted: The struct to make.
+        fields: For each written field, the name in the struct, whether that one is wanted, and the reader. Made of the
+            type by default.
+        defaults: The values of fields that are not written: an array of one element each; null for the others.
+    """
+
+    def __init__(
+        self,
+        avro: AvroType,
+        wanted: pa.StructType,
+        fields: Sequence[tuple[str, bool, Reader]] | None = None,
+        defaults: Mapping[str, pa.Array] | None = None,
+    ) -> None:
         super().__init__(avro, wanted)
+        self._defaults = defaults or {}
+        self._fields = self._fields_by_name(avro, wanted) if fields is None else list(fields)
+
+    @staticmethod
+    def _fields_by_name(avro: AvroType, wanted: pa.StructType) -> list[tuple[str, bool, Reader]]:
         types = {field.name: field.type for field in wanted}
         if len(types) != wanted.num_fields:
             raise HoodieSchemaException(f"The record {avro.path or 'at the top'!r} is wanted with a field twice.")
-        self._fields = [
+        return [
             (name, name in types, reader_of(node, types.get(name, node.arrow_type)))
             for name, node in zip(avro.names, avro.inner, strict=True)
         ]
 
     def columns(self, cursors: Cursors, is_wanted: bool) -> list[pa.Array] | None:
         """The wanted fields, see `read`."""
-        found = {name: reader.read(cursors, is_wanted and field_wanted) for name, field_wanted, reader in self._fields}
+        found = {}
+        for name, field_wanted, reader in self._fields:
+            column = reader.read(cursors, is_wanted and field_wanted)
+            if field_wanted:
+                found[name] = column
         if not is_wanted or cursors.content.is_torn:
             return None
         return [
-            found[field.name] if field.name in found else pa.nulls(len(cursors), field.type) for field in self.wanted
+            found[field.name] if field.name in found else self._missing(field, len(cursors)) for field in self.wanted
         ]
+
+    def _missing(self, field: pa.Field, count: int) -> pa.Array:
+        default = self._defaults.get(field.name)
+        if default is None:
+            return pa.nulls(count, field.type)
+        return default.take(numbers_of(np.zeros(count, np.int32), pa.int32()))
 
     def read(self, cursors: Cursors, is_wanted: bool) -> pa.Array | None:
         columns = self.columns(cursors, is_wanted)
@@ -210,13 +248,18 @@ class ArrayReader(Reader):
     """Reads arrays as lists.
 
     The items of all arrays are found first, then read like the values of a column.
+
+    Args:
+        avro: The type as written.
+        wanted: The Arrow type to make.
+        item: The reader of an item, or of a pair of key and value of a map; made of the type by default.
     """
 
-    def __init__(self, avro: AvroType, wanted: pa.ListType) -> None:
+    def __init__(self, avro: AvroType, wanted: pa.ListType, item: Reader | None = None) -> None:
         super().__init__(avro, wanted)
-        item = self._item_type()
-        self._least_bytes, self._fixed_bytes, self._steps = item.least_bytes, item.fixed_bytes, item.steps
-        self._item = reader_of(item, self._wanted_item())
+        written = self._item_type()
+        self._least_bytes, self._fixed_bytes, self._steps = written.least_bytes, written.fixed_bytes, written.steps
+        self._item = reader_of(written, self._wanted_item()) if item is None else item
 
     def _item_type(self) -> AvroType:
         return self.avro.inner[0]

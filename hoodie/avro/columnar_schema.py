@@ -24,7 +24,7 @@ _VARIANT_COLUMNS = {
 
 
 @functools.lru_cache(maxsize=64)
-def type_tree(avro_schema: str, has_variants: bool = False) -> AvroType:
+def type_tree(avro_schema: str, has_variants: bool = False, has_members: bool = False) -> AvroType:
     """The types of a record.
 
     Fields of the type null, which `to_arrow` refuses, have Arrow's type null.
@@ -32,12 +32,15 @@ def type_tree(avro_schema: str, has_variants: bool = False) -> AvroType:
     Args:
         avro_schema: JSON of the record.
         has_variants: Whether unions of several types are read as `VARIANT`; else they are refused.
+        has_members: Whether they are read as structs of members instead, see
+            `hoodie.avro.schema_reader.member_name`.
 
     Raises:
         HoodieSchemaException: It is not the schema of a record, a field's type has no Arrow type that hoodie knows, or
             the items of an array take no bytes, so that an announced number of them would not end.
     """
-    return AvroReader(has_variants, has_nulls=True, max_depth=_MAX_DEPTH).read(parse_record(avro_schema))
+    reader = AvroReader(has_variants, has_members=has_members, has_nulls=True, max_depth=_MAX_DEPTH)
+    return reader.read(parse_record(avro_schema))
 
 
 def variant_column(branch: AvroType) -> tuple[str, AvroType | None]:

@@ -58,6 +58,18 @@ VARIANT_COLUMNS = tuple(field.name for field in VARIANT)
 """The names of its columns."""
 
 
+def member_name(number: int) -> str:
+    """The column of a type of a union of several types that is read as a struct of members.
+
+    Hudi's tables store such unions so, as Parquet's Avro writer does: ``["null", "int", "string"]`` is a struct of
+    ``member0`` (int) and ``member1`` (string), of which one has a value.
+
+    Args:
+        number: The number of the type among those that are not null.
+    """
+    return f"member{number}"
+
+
 def parse_record(avro_schema: str) -> dict[str, Any]:
     """The value of a record's JSON, which nests no deeper than other code may recurse.
 
@@ -85,12 +97,21 @@ class AvroReader:
 
     Args:
         has_variants: Whether a union of several types is read as a `VARIANT`; otherwise it is refused.
+        has_members: Whether it is read as a struct of members instead, see `member_name`.
         has_nulls: Whether fields of the type null are read, as Arrow's null; otherwise they are refused.
         max_depth: The maximum number of levels of a column.
     """
 
-    def __init__(self, has_variants: bool = False, *, has_nulls: bool = False, max_depth: int = _MAX_DEPTH) -> None:
+    def __init__(
+        self,
+        has_variants: bool = False,
+        *,
+        has_members: bool = False,
+        has_nulls: bool = False,
+        max_depth: int = _MAX_DEPTH,
+    ) -> None:
         self._has_variants = has_variants
+        self._has_members = has_members
         self._has_nulls = has_nulls
         self._max_depth = max_depth
         self._named: dict[str, tuple[dict[str, Any], str]] = {}
@@ -140,12 +161,16 @@ class AvroReader:
             ),
             None,
         )
-        if len(others) != 1 and wider is None and not (self._has_variants and others):
+        if len(others) != 1 and wider is None and not ((self._has_variants or self._has_members) and others):
             raise _cannot_read(path, avro, _NOT_ONE_TYPE)
         inner = tuple(
             AvroType("null", pa.null(), path) if branch in NULLS else self._type(branch, namespace, path)
             for branch in avro
         )
+        if len(others) > 1 and wider is None and self._has_members:
+            members = [branch for branch in inner if branch.kind != "null"]
+            fields = [pa.field(member_name(number), branch.arrow_type) for number, branch in enumerate(members)]
+            return AvroType("members", pa.struct(fields), path, inner=inner)
         if len(others) > 1 and wider is None:
             return AvroType("variant", VARIANT, path, inner=inner)
         arrow_type = wider or next(branch.arrow_type for branch in inner if branch.kind != "null")
@@ -194,11 +219,14 @@ class AvroReader:
         if avro["type"] == "record":
             _check_record(avro, path)
             return self._record(avro, namespace, path)
-        self._named[full_name(avro, namespace)[0]] = (avro, namespace)
+        name = full_name(avro, namespace)[0]
+        self._named[name] = (avro, namespace)
         if avro["type"] == "enum":
-            return AvroType("enum", pa.string(), path, symbols=_symbols(avro, path))
-        size = _fixed_size(avro, path)
-        return AvroType("fixed", _fixed_to_arrow(avro, path), path, logical=avro.get("logicalType"), size=size)
+            symbols = _symbols(avro, path)
+            default = avro["default"] if avro.get("default") in symbols else None
+            return AvroType("enum", pa.string(), path, symbols=symbols, name=name, default_symbol=default)
+        size, logical = _fixed_size(avro, path), avro.get("logicalType")
+        return AvroType("fixed", _fixed_to_arrow(avro, path), path, logical=logical, size=size, name=name)
 
     def _record(self, avro: dict[str, Any], namespace: str, path: str) -> AvroType:
         name, inside = full_name(avro, namespace)
@@ -208,7 +236,16 @@ class AvroReader:
         self._open.discard(name)
         names = tuple(field["name"] for field in avro["fields"])
         arrow_type = pa.struct([node.field(name) for name, node in zip(names, inner, strict=True)])
-        return AvroType("record", arrow_type, path, names=names, inner=inner)
+        return AvroType(
+            "record",
+            arrow_type,
+            path,
+            names=names,
+            inner=inner,
+            name=name,
+            aliases=tuple(_aliases(field) for field in avro["fields"]),
+            defaults=tuple(json.dumps(field["default"]) if "default" in field else None for field in avro["fields"]),
+        )
 
     def _reference(self, name: str, namespace: str, path: str) -> AvroType:
         for candidate in (name if "." in name or not namespace else f"{namespace}.{name}", name):
@@ -305,6 +342,11 @@ def _fixed_size(avro: dict[str, Any], path: str) -> int:
     if not isinstance(size, int) or not 0 < size < 2**31:
         raise _cannot_read(path, avro, "hoodie reads fixed types of a positive size")
     return size
+
+
+def _aliases(field: dict[str, Any]) -> tuple[str, ...]:
+    aliases = field.get("aliases")
+    return tuple(alias for alias in aliases if isinstance(alias, str)) if isinstance(aliases, list) else ()
 
 
 def _symbols(avro: dict[str, Any], path: str) -> tuple[str, ...]:
