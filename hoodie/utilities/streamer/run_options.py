@@ -52,7 +52,7 @@ def load_properties(config: StreamerConfig, given: Mapping[str, Any] | None = No
     """
     found = StreamerProperties(_defaults())
     if config.props is not None:
-        found = found.with_(_read(config.props, config.storage))
+        found = found.with_(read_properties(config.props, config.storage, "--props"))
     found = found.with_(config.hoodie_conf)
     return found if given is None else found.with_(StreamerProperties.of(given).given)
 
@@ -174,17 +174,26 @@ def shown_properties(properties: StreamerProperties) -> Iterable[str]:
     return [f"{key}={display_value(key, value)}" for key, value in sorted(properties.given.items())]
 
 
-def _defaults() -> dict[str, str]:
-    folder = os.environ.get("HUDI_CONF_DIR") or _DEFAULTS_FOLDER
-    try:
-        return _read(f"{folder.rstrip('/')}/{_DEFAULTS_FILE}", {})
-    except HoodieConfigException:
-        return {}
+def read_properties(path: str, storage_options: Mapping[str, str], name: str) -> dict[str, str]:
+    """Read a file of properties, as Hudi reads one; see `parse_dfs_properties`.
 
+    Args:
+        path: The file: a path or a URL.
+        storage_options: Options of its storage.
+        name: What it is, for the error.
 
-def _read(path: str, storage_options: Mapping[str, str]) -> dict[str, str]:
+    Raises:
+        HoodieConfigException: There is no such file.
+        HoodieIOException: Storage failed.
+    """
     path = normalise_path(path if "://" in path or path.startswith("file:") else os.path.abspath(path))
     try:
         return parse_dfs_properties(open_storage(path.rpartition("/")[0], dict(storage_options) or None), path)
     except FileNotFoundError as error:
-        raise HoodieConfigException(f"--props {path}: there is no such file") from error
+        raise HoodieConfigException(f"{name} {path}: there is no such file") from error
+
+
+def _defaults() -> dict[str, str]:
+    folder = os.environ.get("HUDI_CONF_DIR") or _DEFAULTS_FOLDER
+    path = f"{folder.rstrip('/')}/{_DEFAULTS_FILE}"
+    return read_properties(path, {}, "the defaults") if os.path.isfile(path) else {}

@@ -81,7 +81,7 @@ class _SparkRows(StreamerRows):
             frame = plan.transformer.apply_to_frame(frame, plan.properties)
             if not is_frame(frame):
                 raise HoodieTransformException(
-                    f"{plan.transformer} returned {type(frame).__name__}, and a transformer returns a DataFrame on Spark"
+                    f"{plan.transformer} returned {type(frame).__name__}; on Spark it has to return a DataFrame"
                 )
         if plan.transformer is not None or batch.frame is not None:
             change = _RowChange(arrow_schema(frame.schema), plan.check, plan.target)
