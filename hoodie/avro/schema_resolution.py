@@ -81,6 +81,8 @@ class RefusedReader(Reader):
 
     def read(self, cursors: Cursors, is_wanted: bool) -> pa.Array | None:
         """See `Reader.read`."""
+        if not len(cursors):
+            return pa.nulls(0, self.wanted)
         cursors.fail(np.ones(len(cursors), np.bool_), self.path, self._reason)
         return None
 

@@ -211,6 +211,13 @@ def test_a_record_whose_value_has_no_place_is_bad_and_the_others_are_not() -> No
     assert "written as boolean, which none of string, long takes" in str(found.reason(3))
 
 
+def test_all_records_may_be_without_a_place() -> None:
+    written, wanted = record_of(("a", ["null", "long"]), ("b", "int")), record_of(("b", "int"), ("a", "long"))
+    found = decode(written, wanted, encoded(written, [{"a": None, "b": 1}] * 3))
+    assert found.bad.tolist() == [0, 1, 2]
+    assert found.rows.num_rows == 0
+
+
 def test_a_null_without_a_place_in_a_list_is_bad() -> None:
     written = record_of(("a", {"type": "array", "items": ["null", "long"]}))
     wanted = record_of(("a", {"type": "array", "items": "long"}))
