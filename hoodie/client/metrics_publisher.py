@@ -121,7 +121,7 @@ class MetricsPublisher(ProgressListener):
         self._prefix = (config.metrics.prefix or config.table.table_name or "").replace(".", "_")
         self._commit: dict[str, float] = {}
         self._action = ""
-        self._reporter = _create(config.metrics) if config.metrics.is_on else None
+        self._reporter = create_reporter(config.metrics) if config.metrics.is_on else None
 
     @property
     def is_on(self) -> bool:
@@ -190,7 +190,15 @@ def _errors_logged(problem: str) -> Iterator[None]:
         logger.warning("%s", problem, exc_info=True)
 
 
-def _create(config: HoodieMetricsConfig) -> MetricsReporter | None:
+def create_reporter(config: HoodieMetricsConfig) -> MetricsReporter | None:
+    """The reporter that the properties name; None if it reports nothing.
+
+    Args:
+        config: The properties.
+
+    Raises:
+        HoodieConfigException: There is no such reporter, or it lacks a property that it needs.
+    """
     kind = (config.reporter_type or "").upper()
     if config.missing_reporter is None and kind not in REPORTER_TYPES:
         raise HoodieConfigException(
