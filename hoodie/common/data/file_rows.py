@@ -65,11 +65,11 @@ def rows_of_files(paths: Sequence[str], form: str, known: pa.Schema | None) -> A
     try:
         if form == "jsonl":
             return _rows_of_json(paths, known)
-        given = ds.CsvFileFormat(convert_options=_csv_options({})) if form == "csv" else form
+        given = ds.CsvFileFormat(convert_options=csv_options({})) if form == "csv" else form
         schema = _common_schema({path: ds.dataset(path, format=given).schema for path in paths})
         if form == "csv":
             types = _codes_in(paths, schema) | _types_of(known, schema)
-            given = ds.CsvFileFormat(convert_options=_csv_options(types))
+            given = ds.CsvFileFormat(convert_options=csv_options(types))
             schema = pa.schema([field.with_type(types.get(field.name, field.type)) for field in schema])
         return ds.dataset(list(paths), format=given, schema=schema)
     except _ARROW_ERRORS as error:
@@ -98,9 +98,28 @@ def _unreadable(paths: Sequence[str], error: Exception) -> HoodieSchemaException
     )
 
 
-def _csv_options(types: Mapping[str, pa.DataType]) -> csv.ConvertOptions:
+def csv_options(
+    types: Mapping[str, pa.DataType],
+    columns: Sequence[str] | None = None,
+    null_values: Sequence[str] = ("",),
+    time_formats: Sequence[Any] = (),
+) -> csv.ConvertOptions:
+    """The rules for values of CSV: an empty field is a null, and ``""`` is empty text.
+
+    Args:
+        types: The types of columns that are known; others are guessed.
+        columns: The columns to read, null where a file lacks them; None for all.
+        null_values: The texts of nulls.
+        time_formats: The forms of dates and times, for the functions of C.
+    """
     return csv.ConvertOptions(
-        column_types=dict(types), null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+        column_types=dict(types),
+        null_values=list(null_values),
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        include_columns=columns,
+        include_missing_columns=columns is not None,
+        timestamp_parsers=[*time_formats, csv.ISO8601],
     )
 
 
@@ -140,8 +159,17 @@ def _codes_in(paths: Sequence[str], schema: pa.Schema) -> dict[str, pa.DataType]
         with csv.open_csv(path, convert_options=as_text) as reader:
             first = next(iter(reader), None)
         if first is not None:
-            codes |= {name for name in integers if pc.any(pc.match_substring_regex(first[name], _CODE)).as_py()}
+            codes |= {name for name in integers if holds_codes(first[name])}
     return dict.fromkeys(codes, pa.string())
+
+
+def holds_codes(texts: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether texts that look like integers are codes: some begin with a zero, as in ``007``.
+
+    Args:
+        texts: The texts.
+    """
+    return bool(pc.any(pc.match_substring_regex(texts, _CODE)).as_py())
 
 
 def _rows_of_json(paths: Sequence[str], known: pa.Schema | None) -> pa.Table:
