@@ -15,10 +15,12 @@ from hoodie.cli.command import HoodieGroup
 from hoodie.cli.looking import LOOK
 from hoodie.cli.pictures import PICTURE
 from hoodie.cli.reading import READ
+from hoodie.cli.streaming import STREAM
 from hoodie.cli.writing import WRITE
 
 SECTIONS = {
-    "Look": LOOK, "Draw": PICTURE, "Read": READ, "Write": WRITE, "Take care": CARE, "Undo": UNDO, "Catalogs": CATALOG,
+    "Look": LOOK, "Draw": PICTURE, "Read": READ, "Write": WRITE, "Stream": STREAM, "Take care": CARE, "Undo": UNDO,
+    "Catalogs": CATALOG,
 }  # fmt: skip
 """The title of a section of the help -> its commands."""
 

@@ -18,7 +18,13 @@ from tests.support.page_programs import read_page
 
 ROOT = Path(__file__).parents[2]
 PAGE = read_page("command.md")
-COMMANDS = {entry.name: entry for made in SECTIONS.values() for entry in made if not isinstance(entry, click.Group)}
+COMMANDS = {
+    entry.name: entry
+    for title, made in SECTIONS.items()
+    for entry in made
+    if title != "Stream" and not isinstance(entry, click.Group)
+}
+"""The commands of a table; the streamer has a page of its own."""
 GROUPS = {entry.name: entry for made in SECTIONS.values() for entry in made if isinstance(entry, click.Group)}
 pytestmark = pytest.mark.table_version(9)
 
@@ -67,6 +73,12 @@ def test_the_page_names_every_method_and_every_command() -> None:
     assert {call[0] for call in commands} == set(COMMANDS)
     for name, *options in commands:
         assert set(options) <= options_of(COMMANDS[name]), (name, options)
+
+
+def test_the_page_leads_to_the_streamer() -> None:
+    (streamer,) = SECTIONS["Stream"]
+    assert f"`hoodie {streamer.name}`" in PAGE
+    assert "streamer.md" in PAGE
 
 
 def test_a_command_stands_beside_the_method_of_its_name() -> None:

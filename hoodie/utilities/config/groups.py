@@ -4,10 +4,35 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from hoodie.utilities.config.dfs_source_config import (
+    DatePartitionPathSelectorConfig,
+    DFSPathSelectorConfig,
+    ParquetDFSSourceConfig,
+)
+from hoodie.utilities.config.error_table_config import HoodieErrorTableConfig
+from hoodie.utilities.config.hoodie_incr_source_config import HoodieIncrSourceConfig
+from hoodie.utilities.config.schema_provider_config import (
+    FilebasedSchemaProviderConfig,
+    HoodieSchemaProviderConfig,
+    SchemaProviderPostProcessorConfig,
+)
+from hoodie.utilities.config.schema_registry_config import SchemaRegistryClientConfig
 from hoodie.utilities.config.sql_transformer_config import SqlTransformerConfig
 from hoodie.utilities.config.streamer_run_config import HoodieStreamerConfig
 
-STREAMER_GROUPS: Final[tuple[type[Any], ...]] = (HoodieStreamerConfig, SqlTransformerConfig)
+STREAMER_GROUPS: Final[tuple[type[Any], ...]] = (
+    HoodieStreamerConfig,
+    HoodieErrorTableConfig,
+    DFSPathSelectorConfig,
+    DatePartitionPathSelectorConfig,
+    ParquetDFSSourceConfig,
+    HoodieIncrSourceConfig,
+    HoodieSchemaProviderConfig,
+    FilebasedSchemaProviderConfig,
+    SchemaProviderPostProcessorConfig,
+    SchemaRegistryClientConfig,
+    SqlTransformerConfig,
+)
 STREAMER_PREFIXES: Final = (
     "hoodie.streamer.csv.",
     "hoodie.streamer.ingestion.",

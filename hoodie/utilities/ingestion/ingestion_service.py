@@ -31,7 +31,7 @@ _LOOK_AGAIN_SECONDS = 1.0
 
 
 class Rounds(Protocol):
-    """What makes rounds: `hoodie.utilities.streamer.stream_sync.StreamSync`."""
+    """The maker of rounds: `hoodie.utilities.streamer.stream_sync.StreamSync`."""
 
     def sync_once(self) -> SyncResult:
         """Make one round."""

@@ -67,7 +67,7 @@ class RowOrigin:
         """The places of some of the rows.
 
         Args:
-            mask: Which rows stay.
+            mask: True for the rows that stay.
         """
         return attrs.evolve(self, numbers=self.numbers[mask])
 

@@ -26,7 +26,7 @@ _PREFIX = "hoodie.streamer."
 
 @attrs.define
 class _Reading:
-    """What was read of a command line so far."""
+    """The part of a command line that was read so far."""
 
     values: dict[str, Any] = attrs.field(factory=dict)
     positional: list[str] = attrs.field(factory=list)

@@ -19,7 +19,7 @@ from hoodie.utilities.streamer.stream_sync import StreamSync
 
 @attrs.frozen(kw_only=True)
 class DryRun:
-    """What the next round would do.
+    """The next round, as it would be.
 
     Attributes:
         options: The properties, as texts without secrets.

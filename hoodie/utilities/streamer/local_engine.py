@@ -19,7 +19,6 @@ from hoodie.threads import start_thread
 from hoodie.utilities.sources.source import DecodedBatch, InputBatch
 from hoodie.utilities.streamer.row_check import RowCheck
 from hoodie.utilities.streamer.streamer_engine import BegunBatch, RowPlan, StreamerEngine, StreamerRows
-from hoodie.utilities.streamer.target_columns import with_columns
 
 
 class LocalStreamerEngine(StreamerEngine):
@@ -68,7 +67,6 @@ class _LocalRows(StreamerRows):
                     "Arrow table"
                 )
             self._schema = self._transformed.schema
-        self._source_schema = self._schema
         if plan.target is not None:
             self._schema = plan.target
         self._rows: Iterator[pa.RecordBatch] = self._batches()
@@ -106,21 +104,23 @@ class _LocalRows(StreamerRows):
     def _batches(self) -> Iterator[pa.RecordBatch]:
         self._count = 0
         if self._transformed is None:
-            found = self._checked(self._source_schema, self._plan.check)
+            found = self._checked(self._schema, self._plan.check)
         else:
             decoded = (DecodedBatch(rows) for rows in self._transformed.to_batches())
-            found = self._kept(decoded, self._plan.check)
+            found = self._kept(decoded, self._plan.check, self._plan.target)
         for rows in found:
             self._count += len(rows)
-            yield rows if self._plan.target is None else with_columns(rows, self._plan.target)
+            yield rows
 
     def _checked(self, schema: pa.Schema, check: RowCheck) -> Iterator[pa.RecordBatch]:
-        for rows in self._kept(iter(self._decoded), check):
-            yield rows if rows.schema.equals(schema) else with_columns(rows, schema)
+        return self._kept(iter(self._decoded), check, schema)
 
-    def _kept(self, decoded: Iterator[DecodedBatch], check: RowCheck) -> Iterator[pa.RecordBatch]:
+    def _kept(
+        self, decoded: Iterator[DecodedBatch], check: RowCheck, schema: pa.Schema | None
+    ) -> Iterator[pa.RecordBatch]:
         for one in decoded:
-            checked = check.checked(one)
+            is_as_wanted = schema is None or one.rows.schema.equals(schema)
+            checked = check.checked(one, None if is_as_wanted else schema)
             if checked.errors is not None and len(checked.errors):
                 self._errors.append(checked.errors)
             if len(checked.rows):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -16,50 +16,80 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.exception import HoodieReadFromSourceException
+from hoodie.exception import HoodieReadFromSourceException, HoodieSchemaException
 from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason, error_batch, shown_payload
 from hoodie.utilities.sources.source import DecodedBatch, RowOrigin
+from hoodie.utilities.streamer.target_columns import with_columns
 
 _SHOWN = 200
 
 
 @attrs.frozen
 class RowCheck:
-    """What is asked of every row. Picklable.
+    """The questions that every row has to pass. Picklable.
 
     Attributes:
         key_fields: The fields of the record key; none where a user's class makes the keys. A row needs a value in one
             of them that is not empty text.
         keeps_errors: Whether errors are kept, for the error table; otherwise the first one fails the round.
+        keeps_misfits: Whether rows that do not fit the target schema are errors; otherwise they fail the round.
     """
 
     key_fields: tuple[str, ...] = ()
     keeps_errors: bool = False
+    keeps_misfits: bool = False
 
-    def checked(self, decoded: DecodedBatch) -> DecodedBatch:
-        """A batch without the rows that lack a key, which are among its errors.
+    def checked(self, decoded: DecodedBatch, target: pa.Schema | None = None) -> DecodedBatch:
+        """A batch without the rows that lack a key, which are among its errors; with the columns of the target schema.
 
         Args:
             decoded: The batch.
+            target: The columns that the rows get; None for their own.
 
         Raises:
             HoodieReadFromSourceException: There is an error, and errors are not kept; it names the place and the way
                 out.
+            HoodieSchemaException: Rows do not fit the target schema, and are not kept as errors.
         """
         errors = [] if decoded.errors is None or not len(decoded.errors) else [decoded.errors]
         rows, origin = decoded.rows, decoded.origin
         lacking = _without_key(rows, self.key_fields)
         if lacking is not None:
             bad = np.flatnonzero(lacking)
-            errors.append(_lacks_key(rows, bad, origin, self.key_fields))
+            message = f"the record has no value for its key ({', '.join(self.key_fields)})"
+            reasons = dict.fromkeys(bad.tolist(), message)
+            errors.append(_errors_of(rows, reasons, origin, ErrorReason.RECORD_CREATION))
             rows = rows.filter(pa.array(~lacking))
             origin = None if origin is None else origin.filter(~lacking)
+        if target is not None:
+            rows, origin = self._with_columns(rows, origin, target, errors)
         if not errors:
-            return decoded
+            return DecodedBatch(rows, None, origin)
         joined = pa.Table.from_batches(errors).combine_chunks().to_batches()[0]
         if not self.keeps_errors:
             raise failure_of(joined)
         return DecodedBatch(rows, joined, origin)
+
+    def _with_columns(
+        self, rows: pa.RecordBatch, origin: RowOrigin | None, target: pa.Schema, errors: list[pa.RecordBatch]
+    ) -> tuple[pa.RecordBatch, RowOrigin | None]:
+        try:
+            return with_columns(rows, target), origin
+        except HoodieSchemaException:
+            if not self.keeps_misfits:
+                raise
+        reasons: dict[int, str] = {}
+        fitting = []
+        for number in range(len(rows)):
+            try:
+                fitting.append(with_columns(rows.slice(number, 1), target))
+            except HoodieSchemaException as error:
+                reasons[number] = str(error)
+        errors.append(_errors_of(rows, reasons, origin, ErrorReason.INVALID_RECORD_SCHEMA))
+        mask = np.array([number not in reasons for number in range(len(rows))], bool)
+        fit = pa.Table.from_batches(fitting, target).combine_chunks().to_batches()
+        kept = fit[0] if fit else pa.RecordBatch.from_pylist([], schema=target)
+        return kept, None if origin is None else origin.filter(mask)
 
 
 def failure_of(errors: pa.RecordBatch) -> HoodieReadFromSourceException:
@@ -82,7 +112,7 @@ def failure_of(errors: pa.RecordBatch) -> HoodieReadFromSourceException:
 
 
 def _without_key(rows: pa.RecordBatch, key_fields: Sequence[str]) -> npt.NDArray[np.bool_] | None:
-    """Which rows lack a key; None if none does, or if a field is not a column, which the write tells."""
+    """The rows that lack a key, as a mask; None if none does, or if a field is not a column, which the write tells."""
     lacking: Any = None
     for field in key_fields:
         column = _column(rows, field)
@@ -110,18 +140,19 @@ def _column(rows: pa.RecordBatch, field: str) -> pa.Array | None:
     return column
 
 
-def _lacks_key(
-    rows: pa.RecordBatch, numbers: npt.NDArray[np.int64], origin: RowOrigin | None, key_fields: Sequence[str]
+def _errors_of(
+    rows: pa.RecordBatch, reasons: Mapping[int, str], origin: RowOrigin | None, reason: ErrorReason
 ) -> pa.RecordBatch:
-    message = f"the record has no value for its key ({', '.join(key_fields)})"
+    """The errors of some rows: number of the row -> message."""
     events = []
-    for number, row in zip(numbers.tolist(), rows.take(pa.array(numbers)).to_pylist(), strict=True):
+    chosen = rows.take(pa.array(list(reasons), pa.int64())).to_pylist()
+    for (number, message), row in zip(reasons.items(), chosen, strict=True):
         payload = json.dumps(row, default=str, ensure_ascii=False)
         if origin is not None:
-            events.append(origin.event(number, ErrorReason.RECORD_CREATION, message, payload))
+            events.append(origin.event(number, reason, message, payload))
             continue
         digest = hashlib.sha256((shown_payload(payload) or "").encode()).hexdigest()[:32]
-        events.append(ErrorEvent(ErrorReason.RECORD_CREATION, message, payload, key=digest))
+        events.append(ErrorEvent(reason, message, payload, key=digest))
     found = error_batch(events)
     assert found is not None
     return found

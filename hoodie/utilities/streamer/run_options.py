@@ -58,14 +58,14 @@ def load_properties(config: StreamerConfig, given: Mapping[str, Any] | None = No
 
 
 def write_config_of(
-    config: StreamerConfig, properties: StreamerProperties, table_type: str | None = None
+    config: StreamerConfig, properties: StreamerProperties, found_type: str | None = None
 ) -> HoodieWriteConfig:
     """The configuration of the writer.
 
     Args:
         config: The flags.
         properties: The properties.
-        table_type: The type of the table, where it is known and no flag tells it.
+        found_type: The type of the table; None for a new table, which gets the name of its folder if no flag names it.
 
     Raises:
         HoodieConfigException: Properties are unknown, not allowed, or contradict the flags; one message names all.
@@ -74,11 +74,12 @@ def write_config_of(
     own = all_keys(GROUPS.values())
     kept = {key: text for key, text in properties.given.items() if key in own or not is_of_streamer(key)}
     kept = {key: text for key, text in kept.items() if key.startswith("hoodie.")}
-    type_of_table = config.table_type or table_type or "COPY_ON_WRITE"
+    names_table = found_type is None and "hoodie.table.name" not in kept
+    type_of_table = config.table_type or found_type or "COPY_ON_WRITE"
     is_compacted = type_of_table == "MERGE_ON_READ" and not config.disable_compaction
     wanted: dict[str, str | None] = {
-        "hoodie.table.name": config.table_name,
-        "hoodie.datasource.write.table.type": config.table_type or table_type,
+        "hoodie.table.name": config.target_table or (config.table_name if names_table else None),
+        "hoodie.datasource.write.table.type": config.table_type or found_type,
         "hoodie.datasource.write.precombine.field": config.source_ordering_fields,
         "hoodie.datasource.write.payload.class": config.payload_class,
         "hoodie.write.record.merge.mode": config.merge_mode,
@@ -180,7 +181,7 @@ def read_properties(path: str, storage_options: Mapping[str, str], name: str) ->
     Args:
         path: The file: a path or a URL.
         storage_options: Options of its storage.
-        name: What it is, for the error.
+        name: The name of the file in messages, such as ``--props``.
 
     Raises:
         HoodieConfigException: There is no such file.

@@ -22,7 +22,6 @@ from hoodie.utilities.sources.source import DecodedBatch, InputBatch, SourceRead
 from hoodie.utilities.streamer.row_check import RowCheck
 from hoodie.utilities.streamer.streamer_config import StreamerConfig
 from hoodie.utilities.streamer.streamer_engine import BegunBatch, RowPlan, StreamerEngine, StreamerRows
-from hoodie.utilities.streamer.target_columns import with_columns
 
 _ERROR = "_hoodie_streamer_error"
 """The column of errors in frames that hold rows and errors; null for rows."""
@@ -136,11 +135,11 @@ class _SparkRows(StreamerRows):
 
 @attrs.frozen
 class _RowChange:
-    """What becomes of decoded rows in a task. Picklable.
+    """The changes of decoded rows in a task. Picklable.
 
     Attributes:
         source: The columns of the rows.
-        check: What is asked of every row.
+        check: The questions that every row has to pass.
         target: The columns that the rows get; None for their own.
     """
 
@@ -166,8 +165,8 @@ class _RowChange:
         Args:
             decoded: The batch.
         """
-        checked = self.check.checked(decoded)
-        rows = with_columns(checked.rows, self.columns)
+        checked = self.check.checked(decoded, self.columns)
+        rows = checked.rows
         if not self.check.keeps_errors:
             yield _for_jvm(rows, self.columns)
             return

@@ -30,6 +30,7 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieException, TableNotFoundException
 from hoodie.threads import start_thread
+from hoodie.utilities.config.error_table_config import ErrorWriteFailureStrategy, HoodieErrorTableConfig
 from hoodie.utilities.config.streamer_properties import StreamerProperties
 from hoodie.utilities.config.streamer_run_config import HoodieStreamerConfig
 from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason, error_batch
@@ -86,7 +87,7 @@ class StreamerRun:
         schema_provider: The schema provider; None for none.
         transformer: Changes the rows; None for none.
         error_writer: Keeps errors; None where one fails the round.
-        logs_error_failures: Whether a round goes on if its errors cannot be kept.
+        error_table: The properties of the error table.
         initial: Tells the position of the first round; None without a provider.
         validators: Asked before each commit.
     """
@@ -101,7 +102,7 @@ class StreamerRun:
     schema_provider: SchemaProvider | None = None
     transformer: Transformer | None = None
     error_writer: ErrorWriter | None = None
-    logs_error_failures: bool = False
+    error_table: HoodieErrorTableConfig = attrs.field(factory=HoodieErrorTableConfig)
     initial: Callable[[], str] | None = None
     validators: Sequence[Validator | HoodiePreCommitValidator] = ()
 
@@ -133,6 +134,8 @@ class StreamSync:
         self._last: BegunBatch | None = None
         self._ahead: threading.Thread | None = None
         self._next: _Fetched | None = None
+        self._snapshot: TableSnapshot | None = None
+        """The table as the round found it."""
         self._is_first = True
         self._waiting: Checkpoint | None = None
         """The position of a source without rows, while there is neither a table nor a schema to make one."""
@@ -224,7 +227,7 @@ class StreamSync:
     def _sync(self) -> SyncResult:
         run = self.run
         with self._step("resume"):
-            snapshot = find_writable_table(run.write_config)
+            snapshot = self._snapshot = find_writable_table(run.write_config)
             point = point_to_resume_from(snapshot, run.config, self._keys, run.identity, run.initial)
             if point.committed is None and point.checkpoint is None and self._waiting is not None:
                 point = ResumePoint(self._waiting)
@@ -275,9 +278,6 @@ class StreamSync:
         run = self.run
         table = self._open()
         operation = run.write_config.write.operation.value.lower()
-        if rows is not None and operation in _OVERWRITES and not rows.has_rows():
-            # An overwrite without rows would empty the table.
-            rows = None
         schema = self._schema_of(snapshot, rows)
         if schema is None:
             self._waiting = batch.checkpoint
@@ -304,14 +304,16 @@ class StreamSync:
         def complete(result: HoodieWriteResult) -> None:
             nonlocal errors
             self._steps["write"] = time.perf_counter() - begun
-            errors = self._keep_errors([] if rows is None else rows.errors(), result)
+            with self._step("errors"):
+                errors = self._keep_errors([] if rows is None else rows.errors(), result)
             with self._step("commit"):
                 table.client.commit(
                     result.instant_time, result, extra_metadata=extra, allow_errors=run.config.commit_on_errors
                 )
 
         begun = time.perf_counter()
-        if rows is None:
+        # An overwrite without rows would empty the table.
+        if rows is None or (operation in _OVERWRITES and not rows.has_rows()):
             result = table.write("upsert", schema.empty_table(), complete=complete)
         else:
             result = table.write(operation, rows.data, complete=complete)
@@ -333,11 +335,16 @@ class StreamSync:
         if run.schema_provider is not None:
             text = run.schema_provider.load_target_schema()
             target = None if text is None else to_arrow(text)
-        fields = run.write_config.table.record_key_fields or ()
-        if self._table is not None and self._table.found is not None:
-            fields = self._table.found.table_config.record_key_fields or fields
-        check = RowCheck(tuple(fields), run.error_writer is not None)
+        keeps = run.error_writer is not None
+        fields = self._key_fields() if not keeps or run.error_table.validates_record_creation else ()
+        check = RowCheck(tuple(fields), keeps, keeps and run.error_table.validates_target_schema)
         return RowPlan(check, run.properties, run.transformer, target)
+
+    def _key_fields(self) -> Sequence[str]:
+        """The fields of the record key, as the table has them; as the options tell them, for a new one."""
+        if self._snapshot is not None and self._snapshot.table_config.record_key_fields:
+            return self._snapshot.table_config.record_key_fields
+        return self.run.write_config.table.record_key_fields or ()
 
     def _schema_of(self, snapshot: TableSnapshot | None, rows: StreamerRows | None) -> pa.Schema | None:
         """The columns of a round; without rows those of the table, or of the schema provider."""
@@ -369,7 +376,7 @@ class StreamSync:
         try:
             return run.error_writer.write(found, result.instant_time)
         except HoodieException:
-            if not run.logs_error_failures:
+            if run.error_table.failure_strategy is ErrorWriteFailureStrategy.ROLLBACK_COMMIT:
                 raise
             logger.exception("the errors of %s could not be kept", result.instant_time)
             return sum(map(len, found))

@@ -24,10 +24,10 @@ from hoodie.utilities.transform.transformer import Transformer
 
 @attrs.frozen
 class RowPlan:
-    """What becomes of the rows of a batch before they are written.
+    """The changes of the rows of a batch before they are written.
 
     Attributes:
-        check: What is asked of every row.
+        check: The questions that every row has to pass.
         properties: The properties of the run, for transformers.
         transformer: Changes the rows; None for none.
         target: The columns that the rows get, by name; None leaves them.
@@ -118,7 +118,7 @@ class StreamerEngine(ABC):
 
         Args:
             begun: The batch, of this engine.
-            plan: What becomes of the rows.
+            plan: The changes of the rows.
         """
 
     def close(self) -> None:  # noqa: B027

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hoodie.spark import load
 from hoodie.utilities.config.streamer_properties import StreamerProperties
 
 if TYPE_CHECKING:
@@ -38,10 +39,10 @@ class Transformer(ABC):
             frame: The rows.
             properties: See `apply`.
         """
-        # Imported here: only this method needs PySpark.
-        from hoodie.utilities.streamer.spark_frames import map_batches
-
-        return map_batches(frame, lambda table: self.apply(table, properties))
+        # A run in this process needs no PySpark.
+        map_batches = load("hoodie", "map_batches", "hoodie.utilities.streamer.spark_frames")
+        changed: DataFrame = map_batches(frame, lambda table: self.apply(table, properties))
+        return changed
 
 
 class FunctionTransformer(Transformer):

@@ -1,0 +1,129 @@
+"""The command line of the streamer: ``hoodie streamer``, ``python -m hoodie.utilities.streamer``."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Protocol
+
+from hoodie.exception import HoodieStreamerException
+from hoodie.utilities.streamer.arguments import help_text, parse_arguments
+from hoodie.utilities.streamer.hoodie_streamer import HoodieStreamer
+from hoodie.utilities.streamer.multi_table import HoodieMultiTableStreamer, parse_multi_arguments
+from hoodie.utilities.streamer.sync_result import SyncResult
+
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def run_command(arguments: Sequence[str], say: Callable[[str], None], show: Callable[[str], None]) -> None:
+    """Run the streamer as a command line says.
+
+    Args:
+        arguments: The words after ``hoodie streamer``.
+        say: Takes lines about the run, for a person.
+        show: Takes the outcome.
+
+    Raises:
+        HoodieConfigException: The command line or the properties are wrong.
+        HoodieException: A round failed, or a table of several did.
+    """
+    words = list(arguments)
+    if not words or "--help" in words or "-h" in words:
+        show(help_text())
+        return
+    with _logging():
+        if words[0] == "multi":
+            _run_several(words[1:], say, show)
+            return
+        config = parse_arguments(words, say)
+        streamer = HoodieStreamer(config)
+        if config.dry_run:
+            show(str(streamer.dry_run()))
+            return
+        with _stopping(streamer):
+            result = streamer.sync()
+        if result is not None and not config.continuous:
+            show(describe(result))
+
+
+def describe(result: SyncResult) -> str:
+    """The outcome of a round in one line.
+
+    Args:
+        result: The outcome.
+    """
+    if not result.is_committed:
+        return f"nothing new at {result.position_after!r}; nothing was committed"
+    errors = f", {result.error_count} errors" if result.error_count else ""
+    return f"committed {result.instant_time}: {result.rows} rows{errors}; position {result.position_after!r}"
+
+
+class _Stoppable(Protocol):
+    @property
+    def is_stopping(self) -> bool:
+        """Whether somebody asked for the end."""
+
+    def shutdown_gracefully(self) -> None:
+        """Let the present round be the last one."""
+
+
+def _run_several(words: Sequence[str], say: Callable[[str], None], show: Callable[[str], None]) -> None:
+    runs, parallelism = parse_multi_arguments(words, say)
+    streamer = HoodieMultiTableStreamer(runs, parallelism)
+    with _stopping(streamer):
+        outcomes = streamer.sync()
+    for outcome in outcomes:
+        if outcome.error is not None:
+            show(f"{outcome.name}: failed: {outcome.error}")
+        else:
+            show(f"{outcome.name}: {'not begun' if outcome.result is None else describe(outcome.result)}")
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    if failed:
+        raise HoodieStreamerException(
+            f"{len(failed)} of {len(outcomes)} tables failed: {', '.join(outcome.name for outcome in failed)}"
+        )
+
+
+@contextmanager
+def _stopping(streamer: _Stoppable) -> Iterator[None]:
+    """Let SIGTERM and SIGINT finish the round; the second one ends the process at once."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if streamer.is_stopping:
+            raise KeyboardInterrupt
+        streamer.shutdown_gracefully()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _logging() -> Iterator[None]:
+    """Show what hoodie logs on standard error, unless the program has set up logging."""
+    if logging.getLogger().handlers:
+        yield
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    ours = logging.getLogger("hoodie.utilities")
+    others = logging.getLogger("hoodie")
+    level = ours.level
+    ours.setLevel(logging.INFO)
+    others.addHandler(handler)
+    try:
+        yield
+    finally:
+        others.removeHandler(handler)
+        ours.setLevel(level)

@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hoodie
+from hoodie.client.open_or_create import find_writable_table
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieException,
+    HoodieReadFromSourceException,
+    HoodieStreamerException,
+    HoodieWriteConflictException,
+)
+from hoodie.utilities.streamer import HoodieStreamer, StreamerConfig
+from tests.support.streamer_runs import LIST_SOURCE, SCHEMA, ListSource, list_source, run_once
+from tests.support.table_builder import local_client, rows, write_config
+
+V1 = "deltastreamer.checkpoint.key"
+
+
+@pytest.fixture(autouse=True)
+def lists() -> Iterator[None]:
+    yield
+    ListSource.LISTS.clear()
+    ListSource.SCHEMAS.clear()
+    ListSource.fetched.clear()
+    ListSource.told.clear()
+
+
+def read(path: Path) -> list[tuple[Any, ...]]:
+    table = hoodie.read_table(str(path), columns=SCHEMA.names)
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+def commits(path: Path) -> list[dict[str, str]]:
+    snapshot = find_writable_table(write_config(str(path)))
+    assert snapshot is not None
+    timeline = snapshot.active_timeline
+    return [dict(timeline.read_commit_metadata(one).extra_metadata) for one in timeline.completed_writes()]
+
+
+def test_rounds_write_rows_and_their_position_in_one_commit(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l", ("a", "x", 1), ("b", "y", 1))
+    first = run_once(path, properties)
+    assert (first.rows, first.position_before, first.position_after, first.backlog) == (2, None, "2", 0)
+    assert first.is_committed
+    assert set(first.seconds) == {"resume", "fetch", "write", "errors", "commit", "total"}
+    ListSource.LISTS["l"] += [("a", "x", 2)]
+    second = run_once(path, properties)
+    assert (second.rows, second.position_before, second.position_after) == (1, "2", "3")
+    assert read(path) == [("a", "x", 2), ("b", "y", 1)]
+    assert [one[V1] for one in commits(path)] == ["2", "3"]
+    assert ListSource.told == ["2", "3"]
+
+
+def test_a_round_without_news_commits_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l", ("a", "x", 1))
+    run_once(path, properties)
+    again = run_once(path, properties)
+    assert not again.is_committed
+    assert len(commits(path)) == 1
+
+
+def test_the_limit_bounds_a_round(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l", *((f"k{n}", "x", 1) for n in range(5)))
+    assert [run_once(path, properties, source_limit=2).position_after for _ in range(4)] == ["2", "4", "5", "5"]
+    assert len(read(path)) == 5
+
+
+def test_a_new_table_is_what_flags_and_properties_describe(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    run_once(
+        path,
+        list_source("l", ("a", "x", 1)) | {"hoodie.write.table.version": 8},
+        table_type="MERGE_ON_READ",
+        target_table="db.trips",
+        source_ordering_fields="ts",
+    )
+    snapshot = find_writable_table(write_config(str(path)))
+    assert snapshot is not None
+    stored = snapshot.table_config.properties
+    assert stored["hoodie.table.name"] == "db.trips"
+    assert stored["hoodie.table.type"] == "MERGE_ON_READ"
+    assert stored["hoodie.table.version"] == "8"
+    assert stored["hoodie.table.ordering.fields"] == "ts" or stored["hoodie.table.precombine.field"] == "ts"
+    # An existing table tells its own type.
+    assert not run_once(path, list_source("l", ("a", "x", 1))).is_committed
+    with pytest.raises(HoodieConfigException, match="COPY_ON_WRITE"):
+        run_once(path, list_source("l"), table_type="COPY_ON_WRITE")
+
+
+@pytest.mark.parametrize("operation", ["UPSERT", "INSERT", "BULK_INSERT", "INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"])
+def test_every_operation_writes(tmp_path: Path, operation: str) -> None:
+    path = tmp_path / "trips"
+    result = run_once(path, list_source("l", ("a", "x", 1), ("b", "y", 1)), op=operation)
+    assert result.rows == 2
+    assert read(path) == [("a", "x", 1), ("b", "y", 1)]
+
+
+def test_deletes_and_partitions_to_delete(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l", ("a", "x", 1), ("b", "y", 1), ("c", "z", 1), ("a", "x", 2), ("q", "y", 1))
+    run_once(path, properties, source_limit=3)
+    run_once(path, properties, source_limit=1, op="DELETE")
+    assert read(path) == [("b", "y", 1), ("c", "z", 1)]
+    run_once(path, properties, source_limit=1, op="DELETE_PARTITION")
+    assert read(path) == [("c", "z", 1)]
+
+
+def test_an_overwrite_without_rows_does_not_empty_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l", ("a", "x", 1), "bad")
+    run_once(path, properties, source_limit=1)
+    result = run_once(path, properties | {"hoodie.errortable.enable": "true"}, op="INSERT_OVERWRITE_TABLE")
+    assert (result.rows, result.position_after, result.error_count) == (0, "2", 1)
+    assert read(path) == [("a", "x", 1)]
+
+
+def test_filtering_duplicates_drops_rows_whose_key_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l", ("a", "x", 1), ("a", "x", 2), ("b", "x", 1), ("b", "x", 2))
+    run_once(path, properties, source_limit=1)
+    run_once(path, properties, op="INSERT", filter_dupes=True)
+    assert read(path) == [("a", "x", 1), ("b", "x", 2)]
+
+
+def test_a_message_that_cannot_be_decoded_fails_the_round_and_names_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l", ("a", "x", 1), "not a row")
+    with pytest.raises(HoodieReadFromSourceException) as caught:
+        run_once(path, properties)
+    for part in ("topic list, partition 0, offset 1", "it is no row", "not a row", "hoodie.errortable.enable=true"):
+        assert part in str(caught.value)
+    assert not path.exists()
+
+
+def test_with_an_error_table_good_rows_land_and_bad_messages_are_kept_once(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l", ("a", "x", 1), "not a row", (None, "x", 1), ("", "x", 1), ("b", "x", 1))
+    properties |= {"hoodie.errortable.enable": "true"}
+    result = run_once(path, properties)
+    assert (result.rows, result.error_count) == (2, 3)
+    assert [row[0] for row in read(path)] == ["a", "b"]
+    run_once(path, properties, checkpoint="0")
+    errors = hoodie.read_table(f"{path}_errors").to_pylist()
+    assert sorted((row["offset"], row["reason"]) for row in errors) == [
+        (1, "JSON_ROW_DESERIALIZATION_FAILURE"), (2, "RECORD_CREATION"), (3, "RECORD_CREATION"),
+    ]  # fmt: skip
+    assert {row["topic"] for row in errors} == {"list"}
+    assert json.loads(next(row["payload"] for row in errors if row["offset"] == 2))["region"] == "x"
+
+
+def test_a_failed_first_round_takes_its_table_back(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l", ("a", "x", 1)) | {"hoodie.precommit.validators": "tests.support.nowhere.Nothing"}
+    with pytest.raises(HoodieException):
+        run_once(path, properties)
+    assert not path.exists()
+
+
+def test_a_position_that_another_process_moved_refuses_the_round(tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l", ("a", "x", 1), ("b", "x", 1))
+    run_once(path, properties, source_limit=1)
+    streamer = HoodieStreamer(
+        StreamerConfig(target_base_path=str(path), source_class=LIST_SOURCE), properties=properties
+    )
+    fetch = ListSource.fetch
+
+    def fetch_and_be_overtaken(self: ListSource, checkpoint: Any, limit: int | None) -> Any:
+        monkeypatch.setattr(ListSource, "fetch", fetch)
+        batch = fetch(self, checkpoint, limit)
+        run_once(path, properties)
+        return batch
+
+    monkeypatch.setattr(ListSource, "fetch", fetch_and_be_overtaken)
+    with pytest.raises(HoodieWriteConflictException):
+        streamer.sync()
+    assert [one[V1] for one in commits(path)] == ["1", "2"]
+    assert len(read(path)) == 2
+
+
+def test_two_sources_without_ids_are_refused_and_with_ids_each_has_its_position(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    first, second = list_source("l", ("a", "x", 1)), list_source("m", ("b", "x", 1), ("c", "x", 1))
+    run_once(path, first)
+    with pytest.raises(HoodieStreamerException, match=r"hoodie\.streamer\.source\.id=NAME"):
+        run_once(path, second)
+    path = tmp_path / "rides"
+    first, second = first | {"hoodie.streamer.source.id": "f"}, second | {"hoodie.streamer.source.id": "s"}
+    assert run_once(path, first).position_after == "1"
+    assert run_once(path, second, source_limit=1).position_after == "1"
+    assert not run_once(path, first).is_committed
+    assert run_once(path, second).position_after == "2"
+    assert len(read(path)) == 3
+
+
+def test_commits_of_other_writers_do_not_move_the_position(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l", ("a", "x", 1), ("b", "x", 1))
+    run_once(path, properties, source_limit=1)
+    with local_client(str(path)) as client:
+        client.upsert(rows(("q", "x", 1)))
+    assert run_once(path, properties).position_before == "1"
+    assert len(read(path)) == 3
+
+
+def test_a_back_fill_that_stores_no_position_leaves_that_of_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l", ("a", "x", 1), ("b", "x", 1))
+    run_once(path, properties)
+    skip = {"hoodie.streamer.checkpoint.force.skip": "true"}
+    assert run_once(path, properties | skip, checkpoint="0").is_committed
+    assert [V1 in one for one in commits(path)] == [True, False]
+    assert not run_once(path, properties).is_committed
+
+
+def test_a_position_moves_in_a_commit_without_rows(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l", ("a", "x", 1), "bad", "worse") | {"hoodie.errortable.enable": "true"}
+    run_once(path, properties, source_limit=1)
+    result = run_once(path, properties)
+    assert (result.rows, result.position_after) == (0, "3")
+    assert [one[V1] for one in commits(path)] == ["1", "3"]
+    assert read(path) == [("a", "x", 1)]
+
+
+def test_a_source_without_rows_and_a_schema_waits_for_its_first_rows(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l")
+    with caplog.at_level(logging.WARNING):
+        assert not run_once(path, properties).is_committed
+    assert "no schema is given" in caplog.text
+    assert not path.exists()
+    schema = tmp_path / "s.avsc"
+    schema.write_text(
+        '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}, {"name": "region", "type": '
+        '"string"}, {"name": "ts", "type": ["null", "long"], "default": null}]}'
+    )
+    properties["hoodie.streamer.schemaprovider.source.schema.file"] = str(schema)
+    result = run_once(path, properties, schema_provider_class="FilebasedSchemaProvider")
+    assert (result.is_committed, result.position_after) == (True, "0")
+    ListSource.LISTS["l"].append(("a", "x", 1))
+    assert run_once(path, properties, schema_provider_class="FilebasedSchemaProvider").rows == 1
+    assert read(path) == [("a", "x", 1)]
+
+
+def test_a_new_column_of_the_schema_needs_no_restart(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l", ("a", "x", 1))
+    run_once(path, properties)
+    ListSource.SCHEMAS["l"] = SCHEMA.append(pa.field("fare", pa.float64()))
+    ListSource.LISTS["l"].append(("b", "x", 1, 2.5))
+    run_once(path, properties)
+    table = hoodie.read_table(str(path), columns=["id", "fare"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in table) == [("a", None), ("b", 2.5)]
+
+
+def test_the_target_schema_chooses_the_columns(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    target = tmp_path / "t.avsc"
+    target.write_text(
+        '{"type": "record", "name": "r", "fields": [{"name": "region", "type": "string"}, {"name": "id", "type": '
+        '"string"}, {"name": "ts", "type": "double"}, {"name": "note", "type": ["null", "string"], "default": null}]}'
+    )
+    properties = list_source("l", ("a", "x", 1)) | {
+        "hoodie.streamer.schemaprovider.source.schema.file": str(target),
+        "hoodie.streamer.schemaprovider.target.schema.file": str(target),
+    }
+    run_once(path, properties, schema_provider_class="FilebasedSchemaProvider")
+    table = hoodie.read_table(str(path), columns=["region", "id", "ts", "note"])
+    assert table.to_pylist() == [{"region": "x", "id": "a", "ts": 1.0, "note": None}]
+
+
+def test_transformers_change_the_rows(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l", ("a", "x", 1), ("b", "x", 5))
+    run_once(path, properties, transformer_classes=("tests.unit.utilities.streamer.test_rounds:keep_late",))
+    assert read(path) == [("b", "x", 5)]
+
+
+def keep_late(table: pa.Table, properties: Any) -> pa.Table:
+    """The rows after a time."""
+    import pyarrow.compute as pc
+
+    return table.filter(pc.greater(table["ts"], 2))
+
+
+def test_flags_and_properties_that_contradict_fail_before_the_source_is_touched(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    for wrong in (
+        {"hoodie.combine.before.upsert": "false"},
+        {"hoodie.streamer.source.dfs.rot": "x"},
+        {"hoodie.parquet.max.file.sise": "1"},
+        {"hoodie.datasource.write.precombine.field": "other"},
+    ):
+        with pytest.raises(HoodieConfigException):
+            run_once(path, list_source("l", ("a", "x", 1)) | wrong, source_ordering_fields="ts")
+    assert ListSource.fetched == []
+    assert not path.exists()
+
+
+def test_a_misspelt_property_is_told_with_the_nearest_one(tmp_path: Path) -> None:
+    with pytest.raises(HoodieConfigException) as caught:
+        run_once(tmp_path / "t", list_source("l") | {"hoodie.streamer.checkpoint.force.skp": "true"})
+    assert "nearest: hoodie.streamer.checkpoint.force.skip" in str(caught.value)
+
+
+def test_a_dry_run_shows_what_a_round_would_do_and_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    properties = list_source("l", ("a", "x", 1), "bad", ("b", "x", 1))
+    properties["hoodie.streamer.jdbc.password"] = "hidden"
+    config = StreamerConfig(target_base_path=str(path), source_class=LIST_SOURCE, source_limit=2)
+    shown = HoodieStreamer(config, properties=properties).dry_run()
+    assert (shown.position, shown.position_after, shown.rows, shown.backlog) == (None, "2", 2, 1)
+    assert [row["id"] for row in shown.first_rows] == ["a"]
+    assert "list/0/1: it is no row" in shown.errors
+    assert "nothing was written" in str(shown)
+    assert "hidden" not in str(shown)
+    assert not path.exists()
+    run_once(path, list_source("l", ("a", "x", 1)))
+    ListSource.SCHEMAS["l"] = SCHEMA.append(pa.field("fare", pa.float64()))
+    ListSource.LISTS["l"].append(("b", "x", 1, 2.5))
+    shown = HoodieStreamer(config, properties=list_source("l", *ListSource.LISTS["l"])).dry_run()
+    assert shown.new_columns == ("fare double",)
+    assert len(commits(path)) == 1
