@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.kafka_broker import KafkaBroker, running_kafka
+
 # Every JVM of the tests lives for minutes and runs little often: C2, the slower compiler, takes more processor time
 # than its code saves. Code that C1 compiled does the same. So do the threads of the concurrent collector, G1.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -44,6 +46,13 @@ def spark() -> SparkSession:
     )
     session.sparkContext.setLogLevel("OFF")
     return session
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[KafkaBroker]:
+    """A Kafka broker; all tests of a run share it, each with topics of its own."""
+    with running_kafka() as running:
+        yield running
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -59,6 +59,10 @@ _SENSITIVE_WORDS = (
     "accountkey",
     "apikey",
     "privatekey",
+    # Of Kafka's clients: a login with its password, and keys as text.
+    "jaas",
+    "keystorekey",
+    "keypem",
     "auth",
     "customheaders",
     # The path of a web hook often contains its secret.

@@ -121,7 +121,9 @@ class JsonDecoder(MessageDecoder):
             )
             for number, reason in decoded.failures
         ]
-        return DecodedBatch(decoded.rows, error_batch(events))
+        offsets = messages.offsets[np.array(present, dtype=np.int64)[decoded.positions]]
+        origin = RowOrigin(offsets, messages.topic, messages.partition)
+        return DecodedBatch(decoded.rows, error_batch(events), origin)
 
     def decode_lines(self, file: str, first_line: int, lines: Sequence[bytes]) -> DecodedBatch:
         """Make rows of lines of a file with one object a line; empty lines are passed over.

@@ -1,0 +1,81 @@
+"""JSON messages of a topic of Kafka.
+
+Hudi: org.apache.hudi.utilities.sources.JsonKafkaSource.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from hoodie.exception import HoodieConfigException, HoodieSchemaProviderException
+from hoodie.utilities.config.kafka_source_config import POST_PROCESSOR, JsonKafkaPostProcessorConfig
+from hoodie.utilities.sources.helpers.json_decoder import JsonDecoder
+from hoodie.utilities.sources.helpers.json_schema_inference import infer_schema
+from hoodie.utilities.sources.helpers.kafka_rows import SOURCE_COLUMNS
+from hoodie.utilities.sources.helpers.message_decoder import MessageDecoder
+from hoodie.utilities.sources.kafka_source import FirstMessages, KafkaSource
+from hoodie.utilities.sources.source import SourceContext
+
+_MAXWELL: Final = "MaxwellJsonKafkaSourcePostProcessor"
+
+
+class JsonKafkaSource(KafkaSource):
+    """A topic whose messages are JSON objects.
+
+    Columns are those of the schema provider; without one, those of the table; for a new table, those of the first
+    messages.
+
+    Args:
+        context: The properties, schemas and storage of the run.
+
+    Raises:
+        HoodieConfigException: Properties are missing or wrong, or name a class that changes messages.
+    """
+
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        processor = context.properties.read(JsonKafkaPostProcessorConfig).processor_class
+        if processor is not None:
+            what = "messages of Maxwell are not read" if _MAXWELL in processor else "no Java class runs here"
+            raise HoodieConfigException(
+                f"{POST_PROCESSOR} = {processor}: {what}. Change rows with a transformer (--transformer-class "
+                "module:function), or write a class with fetch(position, limit) and name it as --source-class "
+                "module:Class"
+            )
+        self._announced: pa.Schema | None = None
+
+    def make_decoder(self, first_messages: FirstMessages) -> MessageDecoder:
+        """The decoder of this round; see `KafkaSource.make_decoder`.
+
+        Args:
+            first_messages: Reads some of the first messages, for columns that nobody told.
+
+        Raises:
+            HoodieSchemaProviderException: Nobody told the columns, and no message has any.
+        """
+        if self.context.schema_provider is not None:
+            return JsonDecoder(self.context.schema_provider.load_source_schema())
+        columns = self.context.load_table_schema()
+        if columns is not None:
+            added = {field.name for field in self.columns.added} | set(SOURCE_COLUMNS)
+            kept = [field.with_nullable(True) for field in columns if field.name not in added]
+            self._announce(pa.schema(kept), "those of the table; other fields of messages are left out")
+            return JsonDecoder.of_columns(pa.schema(kept))
+        messages = first_messages()
+        found = infer_schema(messages)
+        if found is None:
+            raise HoodieSchemaProviderException(
+                f"the columns of topic {self.topic} are not known: none of the first {len(messages)} messages is a "
+                "JSON object with fields. Give a schema: --schemaprovider-class FilebasedSchemaProvider with "
+                "hoodie.streamer.schemaprovider.source.schema.file, or --schema FILE"
+            )
+        self._announce(found, f"taken from the first {len(messages)} messages; a schema file tells them for certain")
+        return JsonDecoder.of_columns(found)
+
+    def _announce(self, columns: pa.Schema, whence: str) -> None:
+        if columns != self._announced:
+            self._announced = columns
+            named = ", ".join(f"{field.name} {field.type}" for field in columns)
+            self.context.report(f"topic {self.topic}: no schema provider: columns are {whence}: {named}")
