@@ -80,7 +80,7 @@ class KafkaKey:
 
     Attributes:
         key: The name; one that ends in ``*`` stands for all names with that prefix.
-        key_class: What becomes of it.
+        key_class: The fate of it.
         becomes: The settings of librdkafka that it becomes.
         note: More about it; for a refused one, what to do.
     """

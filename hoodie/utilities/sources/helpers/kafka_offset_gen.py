@@ -50,7 +50,7 @@ class OffsetPlan:
         backlog: The number of offsets that are there now and not in the ranges.
         delay: The number of offsets that were new for this round.
         earliest: Partition -> the earliest offset.
-        lines: What the log should say.
+        lines: Lines for the log.
     """
 
     topic: TopicDescription

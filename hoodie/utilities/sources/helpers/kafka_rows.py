@@ -38,7 +38,7 @@ class KafkaColumns:
         headers_column: The name of a column for the headers; None for none.
         key_fields: The fields of the record key, which the keys of tombstones fill; none to drop tombstones.
 
-    Hudi: org.apache.hudi.utilities.schema.KafkaOffsetPostProcessor (names and types of the four).
+    Names and types of the four are those of Hudi's KafkaOffsetPostProcessor.
     """
 
     append_offsets: bool = False
