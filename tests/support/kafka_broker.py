@@ -40,7 +40,7 @@ class KafkaBroker:
     Attributes:
         folder: Its files.
         java: The program java.
-        ports: Listener -> port: PLAINTEXT, PLAIN and SCRAM (both by SASL), TLS, CONTROLLER.
+        ports: Listener -> port: PLAINTEXT; PLAIN, SCRAM and TOKENS (by SASL); TLS; CONTROLLER.
         pem: The certificates.
         process: The process; None while it is stopped.
     """
@@ -205,13 +205,14 @@ class KafkaBroker:
             {"bootstrap.servers": self.address(), "linger.ms": 5, "queue.buffering.max.messages": 2_000_000} | settings
         )
 
-    def ends(self, topic: str) -> dict[int, tuple[int, int]]:
+    def ends(self, topic: str, isolation: str = "read_uncommitted") -> dict[int, tuple[int, int]]:
         """The earliest offset and the end of each partition.
 
         Args:
             topic: The topic.
+            isolation: Whether messages of open transactions count.
         """
-        consumer = Consumer({"bootstrap.servers": self.address(), "group.id": "ends"})
+        consumer = Consumer({"bootstrap.servers": self.address(), "group.id": "ends", "isolation.level": isolation})
         try:
             partitions = consumer.list_topics(topic, timeout=_ANSWER_S).topics[topic].partitions
             return {
@@ -255,7 +256,7 @@ class KafkaBroker:
 
     def _properties(self) -> str:
         schemes = {"PLAINTEXT": "PLAINTEXT", "PLAIN": "SASL_PLAINTEXT", "SCRAM": "SASL_PLAINTEXT", "TLS": "SSL",
-                   "CONTROLLER": "PLAINTEXT"}  # fmt: skip
+                   "TOKENS": "SASL_PLAINTEXT", "CONTROLLER": "PLAINTEXT"}  # fmt: skip
         listeners = [f"{name}://{self.address(name)}" for name in schemes]
         module = "org.apache.kafka.common.security"
         settings = {
@@ -288,6 +289,11 @@ class KafkaBroker:
             "listener.name.scram.sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
             "listener.name.scram.scram-sha-256.sasl.jaas.config": f"{module}.scram.ScramLoginModule required;",
             "listener.name.scram.scram-sha-512.sasl.jaas.config": f"{module}.scram.ScramLoginModule required;",
+            "listener.name.tokens.sasl.enabled.mechanisms": "OAUTHBEARER",
+            "listener.name.tokens.oauthbearer.sasl.jaas.config": f"{module}.oauthbearer.OAuthBearerLoginModule "
+            'required unsecuredLoginStringClaim_sub="broker";',
+            "listener.name.tokens.oauthbearer.sasl.server.callback.handler.class": f"{module}.oauthbearer.internals."
+            "unsecured.OAuthBearerUnsecuredValidatorCallbackHandler",
             "listener.name.tls.ssl.keystore.type": "PEM",
             "listener.name.tls.ssl.keystore.location": str(self.pem.server),
             "listener.name.tls.ssl.truststore.type": "PEM",
@@ -322,7 +328,7 @@ def running_kafka() -> Iterator[KafkaBroker]:
         pytest.skip("no jars of Kafka: .ci/fetch_kafka brings them")
     with tempfile.TemporaryDirectory(prefix="kafka") as folder:
         path = Path(folder)
-        names = ("PLAINTEXT", "PLAIN", "SCRAM", "TLS", "CONTROLLER")
+        names = ("PLAINTEXT", "PLAIN", "SCRAM", "TLS", "TOKENS", "CONTROLLER")
         broker = KafkaBroker(path, java, dict(zip(names, _free_ports(len(names)), strict=True)), PemFiles.make(path))
         broker.format()
         broker.start()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator
 
 import attrs
 import pytest
@@ -20,22 +19,6 @@ pytestmark = pytest.mark.kafka
 
 KAFKA = "hoodie.streamer.source.kafka."
 MAY_LOSE = {f"{KAFKA}enable.failOnDataLoss": "false"}
-
-
-@pytest.fixture(autouse=True)
-def closed_sources(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Connections of a test end with it."""
-    opened = []
-    begin = TopicReader.__init__
-
-    def opening(self: TopicReader, *arguments: object, **named: object) -> None:
-        begin(self, *arguments, **named)  # type: ignore[arg-type]
-        opened.append(self)
-
-    monkeypatch.setattr(TopicReader, "__init__", opening)
-    yield
-    for reader in opened:
-        reader.source.close()
 
 
 def test_rounds_read_each_message_once_and_record_positions_as_hudi_does(broker: KafkaBroker) -> None:

@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_LOOK_S = 0.2
 _NO_ID = ("", "AAAAAAAAAAAAAAAAAAAAAA", "None")
 
 
@@ -35,6 +36,19 @@ def require_confluent_kafka() -> Any:
     if confluent_kafka is None:
         raise HoodieConfigException("sources of Kafka need confluent-kafka: pip install 'hoodie[kafka]'")
     return confluent_kafka
+
+
+class QuietLogger:
+    """A logger for the lines of librdkafka, which repeats twice a second what it cannot do: they are for debugging."""
+
+    def log(self, level: int, *line: Any) -> None:
+        """Take a line.
+
+        Args:
+            level: Its level, which does not count.
+            line: Its format, and the values.
+        """
+        logger.debug(*line)
 
 
 @attrs.frozen
@@ -206,26 +220,40 @@ class KafkaCluster:
                 isolation_level=level.READ_COMMITTED if committed_only else level.READ_UNCOMMITTED,
                 request_timeout=timeout_s,
             )
-            return {place.partition: answer.result(timeout_s + 1).offset for place, answer in answers.items()}
+            return {place.partition: self._wait(answer, timeout_s).offset for place, answer in answers.items()}
 
         return self._asked(what, ask)
 
-    @staticmethod
-    def _one(answers: Mapping[Any, Any], timeout_s: float) -> Any:
+    def _one(self, answers: Mapping[Any, Any], timeout_s: float) -> Any:
         (answer,) = answers.values()
-        return answer.result(timeout_s + 1)
+        return self._wait(answer, timeout_s)
+
+    def _wait(self, answer: Any, timeout_s: float) -> Any:
+        """The answer; a login that is refused ends the wait."""
+        deadline = time.monotonic() + timeout_s + 1
+        while True:
+            try:
+                return answer.result(_LOOK_S)
+            except TimeoutError:
+                # Errors are told, and tokens are asked for, while the client is polled.
+                self._client.poll(0)
+                if self._is_refused or time.monotonic() >= deadline:
+                    raise
 
     def _open(self) -> Any:
         if self._client is None:
             self._last_problem = None
             callbacks = {"error_cb": self._hear}
             try:
-                self._client = admin.AdminClient(self._settings.for_admin() | callbacks, logger=logger)
+                self._client = admin.AdminClient(self._settings.for_admin() | callbacks, logger=QuietLogger())
             except confluent_kafka.KafkaException as error:
                 raise HoodieConfigException(f"Kafka's client refuses its properties: {error.args[0].str()}") from error
-        # Tokens are asked for, and errors are told, while the client is polled.
         self._client.poll(0)
         return self._client
+
+    @property
+    def _is_refused(self) -> bool:
+        return self._last_problem is not None and self._last_problem[0]
 
     def _hear(self, error: Any) -> None:
         is_login = error.code() in (confluent_kafka.KafkaError._AUTHENTICATION, confluent_kafka.KafkaError._SSL)
@@ -244,7 +272,7 @@ class KafkaCluster:
             except TimeoutError:
                 cause = None
             self._client.poll(0)
-            if self._last_problem is not None and self._last_problem[0]:
+            if self._last_problem is not None and self._is_refused:
                 raise self._refused(what, self._last_problem[1])
             if cause is not None and not _may_pass(cause):
                 raise self._refused(what, cause.str())

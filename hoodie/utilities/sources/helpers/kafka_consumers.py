@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import logging
 import os
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 from hoodie.exception import HoodieConfigException
-from hoodie.utilities.sources.helpers.kafka_cluster import require_confluent_kafka
+from hoodie.utilities.sources.helpers.kafka_cluster import QuietLogger, require_confluent_kafka
 from hoodie.utilities.sources.helpers.kafka_consumer_properties import KafkaClientSettings
-
-logger = logging.getLogger(__name__)
 
 _MOST_IDLE = 4
 
@@ -41,7 +38,7 @@ class KafkaConsumer:
         self.problem: Any = None
         """The last error that is not of a message: of a connection, or of a login."""
         try:
-            self.client = library.Consumer({**settings.for_consumer(), "error_cb": self._hear}, logger=logger)
+            self.client = library.Consumer({**settings.for_consumer(), "error_cb": self._hear}, logger=QuietLogger())
         except library.KafkaException as error:
             raise HoodieConfigException(f"Kafka's client refuses its properties: {error.args[0].str()}") from error
 
