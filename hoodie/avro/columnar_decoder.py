@@ -113,6 +113,8 @@ def decode_resolved(
     content: bytes | memoryview | pa.Buffer,
     starts: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
+    *,
+    chunk_bytes: int = _CHUNK_BYTES,
 ) -> DecodedRecords:
     """Decode bare Avro records as records of another schema, by the rules of `hoodie.avro.schema_resolution`.
 
@@ -125,12 +127,13 @@ def decode_resolved(
         content: As for `decode_records`.
         starts: As for `decode_records`.
         ends: As for `decode_records`.
+        chunk_bytes: The bytes that are decoded at once; a record with more is decoded alone.
 
     Raises:
         HoodieSchemaException: A schema has no Arrow schema, or no record of the one can be read as the other.
         ValueError: Records overlap or lie outside of the content.
     """
-    return _decode(resolving_reader(written_schema, wanted_schema), None, content, starts, ends)
+    return _decode(resolving_reader(written_schema, wanted_schema), None, content, starts, ends, chunk_bytes)
 
 
 def _decode(
@@ -139,6 +142,7 @@ def _decode(
     content: bytes | memoryview | pa.Buffer,
     starts: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
+    chunk_bytes: int = _CHUNK_BYTES,
 ) -> DecodedRecords:
     data = np.frombuffer(content, np.uint8)
     starts, ends = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
@@ -149,7 +153,7 @@ def _decode(
     first = 0
     # Without records, an empty chunk gives the columns their types.
     while first < len(starts) or not parts:
-        until = _chunk_end(starts, ends, first) if len(starts) else 0
+        until = _chunk_end(starts, ends, first, chunk_bytes) if len(starts) else 0
         chunk = slice(first, until)
         parts.append(_decode_chunk(reader, data, starts[chunk], ends[chunk], reason_of[chunk], reasons))
         first = until
@@ -174,10 +178,10 @@ def _check_places(starts: Longs, ends: Longs, size: int) -> None:
         raise ValueError(f"a record takes {longest} bytes; the maximum is {_MAX_RECORD_BYTES}")
 
 
-def _chunk_end(starts: Longs, ends: Longs, first: int) -> int:
+def _chunk_end(starts: Longs, ends: Longs, first: int, chunk_bytes: int) -> int:
     """The number of the record after a chunk, which holds at least one record."""
     some = ends[first : first + _CHUNK_RECORDS]
-    fitting = int(np.searchsorted(some, starts[first] + _CHUNK_BYTES, side="right"))
+    fitting = int(np.searchsorted(some, starts[first] + chunk_bytes, side="right"))
     return first + max(fitting, 1)
 
 
