@@ -190,7 +190,7 @@ class JsonDecoder(MessageDecoder):
         plan = _plan(self.avro_schema)
         if plan.wire_schema is None:
             return self.decode_singly(texts, range(start, end))
-        good, odd = _sorted_out(texts, start, end)
+        good, odd = sorted_out(texts, start, end)
         found = self._decode_good(texts, good)
         if odd:
             found.append(self.decode_singly(texts, odd))
@@ -367,8 +367,14 @@ def _bounded(texts: Sequence[bytes]) -> list[tuple[int, int]]:
     return [*found, (start, len(texts))]
 
 
-def _sorted_out(texts: Sequence[bytes], start: int, end: int) -> tuple[Sequence[int], list[int]]:
-    """The positions of the texts that a block may hold, and of the others."""
+def sorted_out(texts: Sequence[bytes], start: int, end: int) -> tuple[Sequence[int], list[int]]:
+    """The positions of the texts that pyarrow's JSON reader may be given in a block, and of the others.
+
+    Args:
+        texts: The texts.
+        start: The position of the first one to look at.
+        end: The position after the last one.
+    """
     if start == end:
         return (), []
     taken = texts[start:end]

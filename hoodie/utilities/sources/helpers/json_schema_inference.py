@@ -6,15 +6,20 @@ of dates; a field that has values of several types is a text; nulls alone are a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.json
 
+from hoodie.utilities.sources.helpers.json_decoder import sorted_out
 from hoodie.utilities.sources.helpers.json_values import JsonValueError, Number, parse_object
 
 _TEXT = pa.string()
 _UNKNOWN = pa.null()
+_BLOCK_BYTES = 4 << 20
+_SMALL = 64
+_PIECES = 16
 
 
 def infer_schema(messages: Iterable[bytes | None]) -> pa.Schema | None:
@@ -27,15 +32,71 @@ def infer_schema(messages: Iterable[bytes | None]) -> pa.Schema | None:
         The columns; None if no message has any.
     """
     found: pa.DataType = pa.struct([])
+    for block in _blocks(messages):
+        found = _merged(found, _type_of_block(block))
+    return pa.schema([pa.field(field.name, _known(field.type)) for field in found]) if found.num_fields else None
+
+
+def _blocks(messages: Iterable[bytes | None]) -> Iterator[list[bytes]]:
+    block: list[bytes] = []
+    size = 0
     for message in messages:
         if not message:
             continue
+        block.append(message)
+        size += len(message)
+        if size >= _BLOCK_BYTES:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def _type_of_block(messages: Sequence[bytes]) -> pa.DataType:
+    """The type of messages; they are read as one block if that gives the same."""
+    good, odd = sorted_out(messages, 0, len(messages))
+    found = _type_of_good([messages[place] for place in good])
+    return _merged_singly(found, [messages[place] for place in odd])
+
+
+def _type_of_good(messages: Sequence[bytes]) -> pa.DataType:
+    nothing = pa.struct([])
+    if len(messages) <= _SMALL:
+        return _merged_singly(nothing, messages)
+    block = b"\n".join(messages)
+    options = pyarrow.json.ReadOptions(use_threads=False, block_size=len(block) + 1)
+    try:
+        table = pyarrow.json.read_json(pa.BufferReader(block), read_options=options)
+        if table.num_rows == len(messages):
+            return _merged(nothing, pa.struct([pa.field(one.name, _of_reader(one.type)) for one in table.schema]))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        pass
+    step = -(-len(messages) // _PIECES)
+    found = nothing
+    for start in range(0, len(messages), step):
+        found = _merged(found, _type_of_good(messages[start : start + step]))
+    return found
+
+
+def _of_reader(data_type: pa.DataType) -> pa.DataType:
+    """A type that pyarrow's reader found: it takes texts of dates for times."""
+    if pa.types.is_timestamp(data_type):
+        return _TEXT
+    if pa.types.is_list(data_type):
+        return pa.list_(pa.field("element", _of_reader(data_type.value_type)))
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(field.name, _of_reader(field.type)) for field in data_type])
+    return data_type
+
+
+def _merged_singly(found: pa.DataType, messages: Sequence[bytes]) -> pa.DataType:
+    for message in messages:
         try:
             parsed = parse_object(message)
         except JsonValueError:
             continue
         found = _merged(found, _type_of(parsed))
-    return pa.schema([pa.field(field.name, _known(field.type)) for field in found]) if found.num_fields else None
+    return found
 
 
 def _type_of(value: Any) -> pa.DataType:
