@@ -130,3 +130,16 @@ def schema_of_relation(relation: Any, schema: pa.Schema) -> pa.Schema:
         if str(kind) in ("HUGEINT", "UHUGEINT"):
             schema = schema.set(index, pa.field(schema.field(index).name, pa.int64()))
     return schema
+
+
+def arrow_reader(relation: Any, batch_rows: int) -> pa.RecordBatchReader:
+    """The rows of a query as a stream.
+
+    Args:
+        relation: DuckDB's relation.
+        batch_rows: The rows of a batch.
+    """
+    # DuckDB 1.1 has the older name alone.
+    reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+    stream: pa.RecordBatchReader = reader(batch_rows)
+    return stream
