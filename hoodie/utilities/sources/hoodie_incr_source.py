@@ -44,6 +44,7 @@ _STRATEGY = "hoodie.streamer.source.hoodieincr.missing.checkpoint.strategy"
 _HOLES = ("hoodie.read.timeline.holes.resolution.policy", "hoodie.datasource.read.handle.hollow.commit")
 _FULL_SCAN = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
 _FIRST_VERSION_OF_V2 = 8
+_BEFORE_ALL = "00000000000000"
 
 
 class HoodieIncrSource(Source):
@@ -73,7 +74,8 @@ class HoodieIncrSource(Source):
         begin = _begin(commits, config, checkpoint)
         following = commits.following(begin)
         if not following:
-            return InputBatch(checkpoint, details=_gauges(0, 0))
+            version = CheckpointVersion.V2 if commits.is_v2 else CheckpointVersion.V1
+            return InputBatch(checkpoint or Checkpoint(_BEFORE_ALL, version), details=_gauges(0, 0))
         chosen = following[: config.num_instants]
         takes_all = config.strategy is MissingCheckpointStrategy.READ_UPTO_LATEST_COMMIT
         takes_all = takes_all or options.get(_FULL_SCAN, "").lower() == "true"

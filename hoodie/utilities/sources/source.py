@@ -184,6 +184,8 @@ class Source(ABC):
 
     needs_spark = False
     """Whether the source works with Spark only."""
+    has_positions = True
+    """Whether commits hold positions of the source. Without, each round reads all rows, and no position is sought."""
 
     def __init__(self, context: SourceContext) -> None:
         self.context = context

@@ -36,6 +36,8 @@ class SqlSource(Source):
     Hudi: org.apache.hudi.utilities.sources.SqlSource. Differs: without Spark, DuckDB runs the query.
     """
 
+    has_positions = False
+
     def fetch(self, checkpoint: Checkpoint | None, limit: int | None) -> InputBatch:
         """See `Source.fetch`; neither the position nor the limit counts.
 

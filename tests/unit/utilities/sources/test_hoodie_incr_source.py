@@ -206,7 +206,11 @@ def test_a_table_without_commits_gives_nothing(tmp_path: Path, strategy: str) ->
     batch = source_of(tmp_path / "t", **{STRATEGY: strategy}).fetch(None, None)
 
     assert batch.is_empty
-    assert batch.checkpoint is None
+    assert batch.checkpoint == Checkpoint("00000000000000", CheckpointVersion.V2)
+    with local_client(tmp_path / "t") as client:
+        client.upsert(rows(("a", "x", 1)))
+        client.upsert(rows(("b", "x", 1)))
+    assert ids(source_of(tmp_path / "t").fetch(batch.checkpoint, None)) == ["a", "b"]
 
 
 def test_a_missing_table_and_a_missing_path_are_named(tmp_path: Path) -> None:

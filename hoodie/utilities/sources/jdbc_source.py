@@ -1,0 +1,346 @@
+"""The rows of a table or query of a database, all of them or the new ones.
+
+A round of an incremental source asks the database first where it ends, so the position is known before rows are read:
+
+    position 5, limit 3      column  6 7 8 8 8 9     the third value is 8: the round reads 5 < column <= 8, position 8
+
+Rows of the same value stay together, so none is lost at the limit. The column must grow with each new or changed row:
+a row that appears later with a smaller value is not seen.
+
+Hudi: org.apache.hudi.utilities.sources.JdbcSource.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+from uuid import UUID
+
+import attrs
+import pyarrow as pa
+
+from hoodie.avro.schema_converters import to_arrow
+from hoodie.exception import HoodieConfigException, HoodieException, HoodieReadFromSourceException
+from hoodie.storage.storage_factory import open_storage
+from hoodie.utilities.config.jdbc_source_config import EXTRA_OPTIONS, JdbcSourceConfig
+from hoodie.utilities.sources.checkpoint import Checkpoint
+from hoodie.utilities.sources.helpers.jdbc_connection import Connection, Database
+from hoodie.utilities.sources.helpers.jdbc_types import inferred_type, sqlite_types, to_batch, told_types
+from hoodie.utilities.sources.source import DecodedBatch, InputBatch, Source, SourceContext, SourceRead
+
+_BATCH_ROWS: Final = 20_000
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+class JdbcSource(Source):
+    """The rows of a table or query of a database, by a module of Python's DB-API.
+
+    Hudi: org.apache.hudi.utilities.sources.JdbcSource. Differs: rows of the same value at the limit are not lost;
+    values are parameters, never part of the SQL; rows are not kept in memory.
+
+    Args:
+        context: The context of the run.
+    """
+
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        config = context.properties.read(JdbcSourceConfig)
+        missing = [
+            key
+            for key, value in {
+                "hoodie.streamer.jdbc.url": config.url,
+                "hoodie.streamer.jdbc.table.name": config.table_name,
+                "hoodie.streamer.jdbc.table.incr.column.name": config.incremental_column or not config.is_incremental,
+            }.items()
+            if not value
+        ]
+        if missing:
+            raise HoodieConfigException(f"JdbcSource needs {', '.join(missing)}")
+        self._config = config
+        self.has_positions = config.is_incremental
+        self._database = Database.of(
+            config.url,
+            config.user,
+            config.password or self._read_password(config.password_file),
+            context.properties.under(EXTRA_OPTIONS),
+            config.driver_module,
+        )
+
+    def fetch(self, checkpoint: Checkpoint | None, limit: int | None) -> InputBatch:
+        """See `Source.fetch`. The limit is one of rows.
+
+        Raises:
+            HoodieConfigException: The position is no value of the column; or the module of the database is missing.
+            HoodieReadFromSourceException: A query fails.
+            HoodieSourceTimeoutException: The database does not answer.
+        """
+        with self._database.connect() as connection:
+            if not self._config.is_incremental:
+                read = self._read(connection, _Range(self._config.table_name, limit=limit))
+                return InputBatch(None, [read], read.schema)
+            if checkpoint is None or not checkpoint.position:
+                return self._all(connection, checkpoint, limit)
+            try:
+                return self._following(connection, checkpoint, limit)
+            except HoodieException as error:
+                if not self._config.falls_back_to_full_fetch:
+                    raise
+                self.context.report(
+                    f"{error}; all rows are read, as hoodie.streamer.jdbc.incr.fallback.to.full.fetch says"
+                )
+        # A failed query may have ended the transaction of the connection.
+        with self._database.connect() as connection:
+            return self._all(connection, checkpoint, limit)
+
+    def _all(self, connection: Connection, checkpoint: Checkpoint | None, limit: int | None) -> InputBatch:
+        """The rows up to the limit, rows without a value of the column included."""
+        column, table = self._config.incremental_column, self._config.table_name
+        end = _end_of_round(connection, table, column, None, limit)
+        if end is None:
+            return InputBatch(checkpoint or Checkpoint(""))
+        read = self._read(connection, _Range(table, column, None, end))
+        return InputBatch(Checkpoint(position_text(end)), [read], read.schema)
+
+    def _following(self, connection: Connection, checkpoint: Checkpoint, limit: int | None) -> InputBatch:
+        config = self._config
+        column, table = config.incremental_column, config.table_name
+        example = connection.first(
+            f"SELECT {column} FROM {table} WHERE {column} IS NOT NULL{' LIMIT 1' if self._database.has_limit else ''}"
+        )
+        if example is None:
+            return InputBatch(checkpoint)
+        begin = parse_position(checkpoint.position, example, column)
+        end = _end_of_round(connection, table, column, begin, limit)
+        if end is None:
+            return InputBatch(checkpoint)
+        read = self._read(connection, _Range(table, column, begin, end))
+        return InputBatch(Checkpoint(position_text(end)), [read], read.schema)
+
+    def _read(self, connection: Connection, rows: _Range) -> JdbcRead:
+        return JdbcRead(self._database, rows, self._schema(connection, rows))
+
+    def _schema(self, connection: Connection, rows: _Range) -> pa.Schema:
+        """The columns of a range."""
+        with connection.run(
+            *_Range(rows.table, limit=0 if self._database.has_limit else None).query(connection)
+        ) as cursor:
+            description = list(cursor.description)
+            sample: Sequence[Any] = ()
+        types = told_types(self._database.kind, description)
+        if self._database.kind == "sqlite" and _PLAIN_NAME.fullmatch(rows.table):
+            with connection.run(f"PRAGMA table_info({rows.table})") as cursor:
+                types |= sqlite_types([(row[1], row[2]) for row in cursor.fetchall()])
+        types |= self._provided_types()
+        names = [column[0] for column in description]
+        if twins := sorted({name for name in names if names.count(name) > 1}):
+            raise HoodieConfigException(
+                f"JdbcSource: {rows.table} gives several columns of the name {', '.join(twins)}"
+            )
+        if any(name not in types for name in names):
+            with connection.run(*rows.query(connection), streams=True) as cursor:
+                sample = cursor.fetchmany(_BATCH_ROWS)
+            filled = self.context.load_table_schema()
+            for index, name in enumerate(names):
+                if name not in types:
+                    known = filled.field(name).type if filled is not None and name in filled.names else None
+                    types[name] = known or inferred_type([row[index] for row in sample]) or pa.string()
+        column = self._config.incremental_column
+        if types.get(column) == pa.float32():
+            raise HoodieConfigException(
+                f"JdbcSource: {column} has the type {types[column]}, whose values are not exact, so rows at a position "
+                "could be lost: choose another column"
+            )
+        return pa.schema([pa.field(name, types[name]) for name in names])
+
+    def _provided_types(self) -> dict[str, pa.DataType]:
+        if self.context.schema_provider is None:
+            return {}
+        return {field.name: field.type for field in to_arrow(self.context.schema_provider.load_source_schema())}
+
+    def _read_password(self, path: str) -> str:
+        if not path:
+            return ""
+        try:
+            return open_storage(path, self.context.storage_options).read(path).decode("utf-8").rstrip("\r\n")
+        except (OSError, HoodieException, UnicodeDecodeError) as error:
+            raise HoodieConfigException(
+                f"hoodie.streamer.jdbc.password.file = {path} cannot be read ({type(error).__name__})"
+            ) from error
+
+
+class JdbcRead(SourceRead):
+    """The rows of a range of a table.
+
+    Args:
+        database: The database.
+        rows: The range.
+        schema: The columns.
+    """
+
+    def __init__(self, database: Database, rows: _Range, schema: pa.Schema) -> None:
+        self.database = database
+        self.rows = rows
+        self.schema = schema
+
+    def batches(self) -> Iterator[DecodedBatch]:
+        """See `SourceRead.batches`. Memory: one batch; with modules other than psycopg and pymysql, what these keep.
+
+        Raises:
+            HoodieReadFromSourceException: The query fails, or gives other columns or values than before.
+            HoodieSourceTimeoutException: The database does not answer.
+        """
+        left = self.rows.limit
+        with (
+            self.database.connect() as connection,
+            connection.run(*self.rows.query(connection), streams=True) as cursor,
+        ):
+            while left is None or left > 0:
+                rows = cursor.fetchmany(_BATCH_ROWS if left is None else min(_BATCH_ROWS, left))
+                if not rows:
+                    break
+                names = [column[0] for column in cursor.description]
+                if names != self.schema.names:
+                    raise HoodieReadFromSourceException(
+                        f"JdbcSource: the columns of {self.rows.table} changed from {', '.join(self.schema.names)} to "
+                        f"{', '.join(names)} while they were read; the next round has the new ones"
+                    )
+                left = None if left is None else left - len(rows)
+                yield DecodedBatch(to_batch(rows, self.schema))
+
+
+@attrs.frozen
+class _Range:
+    """The rows of a table that a round reads. Picklable.
+
+    Attributes:
+        table: The table or query.
+        column: The incremental column; None for all rows.
+        begin: Rows with larger values; None for all, those without a value included.
+        end: Rows with values up to this one; None for all.
+        limit: The most rows; None for no limit.
+    """
+
+    table: str
+    column: str | None = None
+    begin: Any = None
+    end: Any = None
+    limit: int | None = None
+
+    def query(self, connection: Connection) -> tuple[str, tuple[Any, ...]]:
+        """The query and its parameters."""
+        parameters = tuple(value for value in (self.begin, self.end) if value is not None)
+        table, column = self.table, self.column
+        if parameters:
+            table, column = connection.escape(table), connection.escape(column or "")
+        sql = f"SELECT * FROM {table}"
+        if self.begin is not None:
+            sql += f" WHERE {column} > {connection.placeholder(1)} AND {column} <= {connection.placeholder(2)}"
+        elif self.end is not None:
+            sql += f" WHERE {column} <= {connection.placeholder(1)} OR {column} IS NULL"
+        if self.limit is not None and connection.database.has_limit:
+            sql += f" LIMIT {self.limit:d}"
+        return sql, parameters
+
+
+def _end_of_round(connection: Connection, table: str, column: str, begin: Any, limit: int | None) -> Any:
+    """The largest value of the column that a round reads; None if there is none.
+
+    Args:
+        connection: The connection.
+        table: The table or query.
+        column: The incremental column.
+        begin: Rows with larger values; None for all.
+        limit: The most rows, but for those of the same value as the last one.
+    """
+    parameters = () if begin is None else (begin,)
+    if parameters:
+        table, column = connection.escape(table), connection.escape(column)
+    newer = f" WHERE {column} > {connection.placeholder(1)}" if parameters else f" WHERE {column} IS NOT NULL"
+    if limit is not None and limit > 0:
+        ordered = f"SELECT {column} FROM {table}{newer} ORDER BY {column}"
+        if connection.database.has_limit:
+            end = connection.first(f"{ordered} LIMIT 1 OFFSET {limit - 1:d}", parameters)
+        else:
+            end = _nth(connection, ordered, parameters, limit)
+        if end is not None:
+            return end
+    if connection.database.has_limit:
+        # Some types have an order and no MAX, such as uuid in PostgreSQL.
+        return connection.first(f"SELECT {column} FROM {table}{newer} ORDER BY {column} DESC LIMIT 1", parameters)
+    return connection.first(f"SELECT MAX({column}) FROM {table}{newer}", parameters)
+
+
+def _nth(connection: Connection, sql: str, parameters: Sequence[Any], number: int) -> Any:
+    with connection.run(sql, parameters, streams=True) as cursor:
+        while number > 0:
+            rows = cursor.fetchmany(min(number, _BATCH_ROWS))
+            if not rows:
+                return None
+            number -= len(rows)
+            last = rows[-1][0]
+        return last
+
+
+def position_text(value: Any) -> str:
+    """The position of a value of the incremental column.
+
+    Args:
+        value: The value, as the module of the database gives it.
+
+    Raises:
+        HoodieReadFromSourceException: It has a type that has no order as text, such as bytes.
+
+        >>> position_text(datetime(2026, 1, 2, 10, 15, 30, 120000))
+        '2026-01-02 10:15:30.12'
+    """
+    if isinstance(value, datetime):
+        zone = "" if value.tzinfo is None else "+00:00"
+        moment = value if value.tzinfo is None else value.astimezone(UTC)
+        fraction = f".{moment.microsecond:06d}".rstrip("0") if moment.microsecond else ""
+        return f"{moment:%Y-%m-%d %H:%M:%S}{fraction}{zone}"
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, int | str | UUID) and not isinstance(value, bool):
+        return str(value)
+    raise HoodieReadFromSourceException(
+        f"JdbcSource: the incremental column has values of the type {type(value).__name__}, of which no position can "
+        "be made: choose a column of numbers, times or texts"
+    )
+
+
+def parse_position(text: str, example: Any, column: str) -> Any:
+    """The value of a position, of the type of the column.
+
+    Args:
+        text: The position.
+        example: A value of the column.
+        column: The name of the column, for the message.
+
+    Raises:
+        HoodieConfigException: The text is no value of that type.
+    """
+    with suppress(ValueError, InvalidOperation):
+        if isinstance(example, datetime):
+            moment = datetime.fromisoformat(text)
+            if example.tzinfo is not None:
+                return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+            return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+        if isinstance(example, date):
+            return date.fromisoformat(text)
+        for kind in (int, float, UUID, Decimal):
+            if isinstance(example, kind) and not isinstance(example, bool):
+                return kind(text)
+        if isinstance(example, str):
+            return text
+    raise HoodieConfigException(
+        f"JdbcSource: the position {text!r} is no value of {column}, which has values such as {example!r}: give "
+        "--checkpoint with a value of the column, or --ignore-checkpoint"
+    )
