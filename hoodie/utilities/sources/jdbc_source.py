@@ -29,7 +29,7 @@ from hoodie.storage.storage_factory import open_storage
 from hoodie.utilities.config.jdbc_source_config import EXTRA_OPTIONS, JdbcSourceConfig
 from hoodie.utilities.sources.checkpoint import Checkpoint
 from hoodie.utilities.sources.helpers.jdbc_connection import Connection, Database
-from hoodie.utilities.sources.helpers.jdbc_types import inferred_type, sqlite_types, to_batch, told_types
+from hoodie.utilities.sources.helpers.jdbc_types import inferred_type, mysql_types, sqlite_types, to_batch, told_types
 from hoodie.utilities.sources.source import DecodedBatch, InputBatch, Source, SourceContext, SourceRead
 
 _BATCH_ROWS: Final = 20_000
@@ -131,9 +131,8 @@ class JdbcSource(Source):
             description = list(cursor.description)
             sample: Sequence[Any] = ()
         types = told_types(self._database.kind, description)
-        if self._database.kind == "sqlite" and _PLAIN_NAME.fullmatch(rows.table):
-            with connection.run(f"PRAGMA table_info({rows.table})") as cursor:
-                types |= sqlite_types([(row[1], row[2]) for row in cursor.fetchall()])
+        if _PLAIN_NAME.fullmatch(rows.table):
+            types |= self._declared_types(connection, rows.table)
         types |= self._provided_types()
         names = [column[0] for column in description]
         if twins := sorted({name for name in names if names.count(name) > 1}):
@@ -155,6 +154,16 @@ class JdbcSource(Source):
                 "could be lost: choose another column"
             )
         return pa.schema([pa.field(name, types[name]) for name in names])
+
+    def _declared_types(self, connection: Connection, table: str) -> dict[str, pa.DataType]:
+        match self._database.kind:
+            case "sqlite":
+                with connection.run(f"PRAGMA table_info({table})") as cursor:
+                    return sqlite_types([(row[1], row[2]) for row in cursor.fetchall()])
+            case "mysql" | "mariadb":
+                with connection.run(f"SHOW COLUMNS FROM {table}") as cursor:
+                    return mysql_types([(row[0], row[1]) for row in cursor.fetchall()])
+        return {}
 
     def _provided_types(self) -> dict[str, pa.DataType]:
         if self.context.schema_provider is None:

@@ -4,8 +4,9 @@ The type of a column is, in this order: that of the schema provider, if it has t
 tells; that of the table that is filled; that of the values.
 
     PostgreSQL                       Arrow                     MySQL
-    bool                             bool
+    bool                             bool                      tinyint(1), bit(1) of a table
     int2, int4, int8                 int16, int32, int64       smallint, int, bigint; tinyint is int32
+                                     the next larger           unsigned ones of a table
     float4, float8                   float32, float64          float, double
     numeric(p, s); numeric           decimal(p, s); (38, 18)   decimal
     date                             date32                    date
@@ -67,6 +68,7 @@ _MYSQL: Final[Mapping[int, pa.DataType]] = {
     10: pa.date32(),
     12: _TIME,
     13: pa.int32(),
+    16: pa.binary(),
 }
 _MYSQL_DECIMALS: Final = (0, 246)
 _MYSQL_TEXTS: Final = (15, 245, 249, 250, 251, 252, 253, 254)
@@ -90,7 +92,9 @@ def told_types(kind: str, description: Sequence[Any]) -> dict[str, pa.DataType]:
             found[name] = _decimal(column[4], column[5]) if code == _NUMERIC else _POSTGRES.get(code, pa.string())
         elif kind in ("mysql", "mariadb"):
             if code in _MYSQL_DECIMALS:
-                found[name] = _decimal(column[4], column[5])
+                # The length has a sign and a point.
+                scale = column[5] or 0
+                found[name] = _decimal(column[4] and column[4] - 1 - (scale > 0), scale)
             elif code not in _MYSQL_TEXTS:
                 found[name] = _MYSQL.get(code, pa.string())
     return found
@@ -121,6 +125,31 @@ def sqlite_types(columns: Sequence[tuple[str, str]]) -> dict[str, pa.DataType]:
         elif any(word in text for word in ("DECIMAL", "NUMERIC")):
             digits = _DIGITS.search(text)
             found[name] = _decimal(int(digits[1]), int(digits[2] or 0)) if digits else pa.float64()
+    return found
+
+
+def mysql_types(columns: Sequence[tuple[str, str]]) -> dict[str, pa.DataType]:
+    """The types of columns of a table of MySQL that the rows of a query do not tell: as Java's driver has them.
+
+    Args:
+        columns: Name and declared type of each column.
+
+        >>> mysql_types([("a", "int(10) unsigned"), ("b", "tinyint(1)"), ("c", "decimal(12,3)"), ("d", "text")])
+        {'a': DataType(int64), 'b': DataType(bool), 'c': Decimal128Type(decimal128(12, 3))}
+    """
+    found: dict[str, pa.DataType] = {}
+    for name, declared in columns:
+        text = declared.lower()
+        if text.startswith(("tinyint(1)", "bit(1)")):
+            found[name] = pa.bool_()
+        elif text.startswith("decimal") and (digits := _DIGITS.search(text)):
+            found[name] = _decimal(int(digits[1]), int(digits[2] or 0))
+        elif text.startswith("bigint") and "unsigned" in text:
+            found[name] = pa.decimal128(20, 0)
+        elif text.startswith("int") and "unsigned" in text:
+            found[name] = pa.int64()
+        elif text.startswith("smallint") and "unsigned" in text:
+            found[name] = pa.int32()
     return found
 
 
@@ -227,6 +256,6 @@ def _decimal_value(value: Any, kind: pa.DataType) -> Decimal | None:
 _CONVERSIONS: Final[Mapping[int, Callable[[Any], Any]]] = {
     pa.string().id: _text,
     pa.binary().id: lambda value: value.encode() if isinstance(value, str) else bytes(value),
-    pa.bool_().id: bool,
+    pa.bool_().id: lambda value: any(value) if isinstance(value, bytes) else bool(value),
     pa.date32().id: lambda value: date.fromisoformat(value[:10]) if isinstance(value, str) else value,
 }

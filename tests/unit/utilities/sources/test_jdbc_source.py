@@ -25,6 +25,7 @@ from hoodie.utilities.schema.schema_provider import SchemaProvider
 from hoodie.utilities.sources import jdbc_source
 from hoodie.utilities.sources.checkpoint import Checkpoint
 from hoodie.utilities.sources.helpers.jdbc_connection import Database
+from hoodie.utilities.sources.helpers.jdbc_types import mysql_types, told_types
 from hoodie.utilities.sources.jdbc_source import parse_position, position_text
 from hoodie.utilities.sources.source import InputBatch, Source, SourceContext, read_all
 from hoodie.utilities.sources.sources import make_source
@@ -219,6 +220,27 @@ def test_types_of_a_query_are_those_of_the_values_and_of_the_filled_table(trips:
     assert batch.schema == pa.schema(
         [("id", pa.string()), ("v", pa.float64()), ("gone", pa.string()), ("known", pa.int32())]
     )
+
+
+def test_types_of_mysql_are_those_of_its_rows_and_of_its_table() -> None:
+    codes = {"tiny": 1, "u": 3, "wide": 8, "r": 4, "d": 5, "day": 10, "moment": 12, "text": 252, "time": 11, "bits": 16}
+    description = [(name, code, None, 20, 20, 0, True) for name, code in codes.items()]
+    description.append(("money", 246, None, 14, 14, 3, True))
+
+    told = told_types("mysql", description)
+
+    assert {name: str(kind) for name, kind in told.items()} == {
+        "tiny": "int32", "u": "int32", "wide": "int64", "r": "float", "d": "double", "day": "date32[day]",
+        "moment": "timestamp[us]", "time": "string", "bits": "binary", "money": "decimal128(12, 3)",
+    }  # fmt: skip
+    columns = [
+        ("flag", "tinyint(1)"), ("bit", "bit(1)"), ("u", "int(10) unsigned"), ("w", "bigint(20) unsigned"),
+        ("s", "smallint(5) unsigned"), ("money", "decimal(12,3) unsigned"), ("i", "int(11)"),
+    ]  # fmt: skip
+    assert {name: str(kind) for name, kind in mysql_types(columns).items()} == {
+        "flag": "bool", "bit": "bool", "u": "int64", "w": "decimal128(20, 0)", "s": "int32",
+        "money": "decimal128(12, 3)",
+    }  # fmt: skip
 
 
 class Provider(SchemaProvider):
