@@ -9,9 +9,8 @@ Creations, updates and rows of a snapshot (c, u, r) give the row after the chang
 Messages of the log (m) give no row. An event that tells no row is an error: a delete of a table whose replica identity
 has no columns (PostgreSQL), a truncation (t), an unknown operation.
 
-Hudi: org.apache.hudi.utilities.sources.debezium.DebeziumSource, and org.apache.hudi.common.model.debezium of its
-payloads. Differs: events without a row are errors, and tombstones give nothing, where Hudi makes rows of nulls; events
-stay in their order.
+Hudi makes rows of nulls of events without a row and of tombstones, and puts deletes behind all other events; here the
+former are errors, tombstones give nothing, and events stay in their order.
 """
 
 from __future__ import annotations
