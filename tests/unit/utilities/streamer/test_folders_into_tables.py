@@ -1,0 +1,169 @@
+"""Folders brought into tables by whole rounds: every row once, and every bad line in the error table once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hoodie
+from hoodie import HoodieTableMetaClient
+from hoodie.exception import HoodieException, HoodieReadFromSourceException
+from hoodie.utilities.sources.helpers.dfs_path_selector import NEWEST_FILES_KEY
+from hoodie.utilities.streamer.error_table import ErrorTableWriter
+from hoodie.utilities.streamer.sync_result import SyncResult
+from tests.support.object_store_servers import Bucket
+from tests.support.streamer_runs import run_once
+
+KEYS = {"hoodie.datasource.write.recordkey.field": "k", "hoodie.datasource.write.partitionpath.field": ""}
+
+
+def run(table: Path | str, root: Path | str, **flags: Any) -> SyncResult:
+    """One round of a folder into a table."""
+    properties = {**KEYS, "hoodie.streamer.source.dfs.root": str(root), **flags.pop("properties", {})}
+    flags = {"source_class": "JsonDFSSource", "op": "INSERT", **flags}
+    result = run_once(table, properties, **flags)  # type: ignore[arg-type]
+    assert isinstance(result, SyncResult)
+    return result
+
+
+def write(path: Path, time_ms: int, *rows: Any) -> Path:
+    """A file of JSON of a time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows))
+    os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
+    return path
+
+
+def keys(table: Path | str, options: Any = None) -> list[Any]:
+    """The keys of a table, sorted."""
+    return sorted(hoodie.read_table(str(table), storage_options=options)["k"].to_pylist())
+
+
+def test_each_file_is_read_once_also_a_late_one_of_the_same_time(tmp_path: Path) -> None:
+    table, root = tmp_path / "t", tmp_path / "in"
+    write(root / "a.json", 5000, {"k": "a"})
+    first = run(table, root)
+    assert (first.position_before, first.position_after, first.rows) == (None, "5000", 1)
+    write(root / "late.json", 5000, {"k": "late"})
+    second = run(table, root)
+    assert (second.position_before, second.position_after, second.rows) == ("5000", "5000", 1)
+    assert second.is_committed
+    assert not run(table, root).is_committed
+    write(root / "b.json", 6000, {"k": "b", "new": 1})
+    assert run(table, root).position_after == "6000"
+    assert keys(table) == ["a", "b", "late"]
+
+
+def test_the_position_stands_in_the_commit_as_hudi_writes_it(tmp_path: Path) -> None:
+    table, root = tmp_path / "t", tmp_path / "in"
+    write(root / "a.json", 5000, {"k": "a"})
+    run(table, root)
+    timeline = HoodieTableMetaClient.load(str(table)).active_timeline
+    (commit,) = timeline.completed_writes()
+    extra = timeline.read_commit_metadata(commit).extra_metadata
+    assert extra["deltastreamer.checkpoint.key"] == "5000"
+    assert json.loads(extra[NEWEST_FILES_KEY]) == {"time": 5000, "root": str(root), "names": ["a.json"]}
+
+
+def test_random_files_and_limits_give_every_row_once(tmp_path: Path) -> None:
+    """Files appear in the order of their times, many with equal ones, between rounds with random limits."""
+    dice = random.Random(7)
+    table, root = tmp_path / "t", tmp_path / "in"
+    expected: Counter[str] = Counter()
+    clock = 1000
+    for number in range(25):
+        for place in range(dice.randrange(4)):
+            rows = [{"k": f"{number}-{place}-{row}"} for row in range(dice.randrange(1, 5))]
+            write(root / str(dice.randrange(3)) / f"{number}-{place}.json", clock, *rows)
+            expected.update(row["k"] for row in rows)
+            clock += dice.randrange(2)
+        root.mkdir(exist_ok=True)
+        run(table, root, source_limit=dice.choice([1, 30, 100, 10**9]), table_type="COPY_ON_WRITE",
+            properties={"hoodie.streamer.schemaprovider.source.schema.file": str(schema(tmp_path))},
+            schema_provider_class="FilebasedSchemaProvider")  # fmt: skip
+    while run(table, root).is_committed:
+        pass
+    assert Counter(keys(table)) == expected
+
+
+def schema(folder: Path) -> Path:
+    """A file with the schema of the rows."""
+    path = folder / "k.avsc"
+    path.write_text('{"type":"record","name":"r","fields":[{"name":"k","type":"string"}]}')
+    return path
+
+
+@pytest.fixture
+def dying(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The process dies once, after it kept the errors and before it commits the rows."""
+    kept: list[str] = []
+    keep = ErrorTableWriter.write
+
+    def write_and_die(self: ErrorTableWriter, errors: Any, instant_time: str) -> int:
+        count = keep(self, errors, instant_time)
+        kept.append(instant_time)
+        if len(kept) == 1:
+            raise HoodieException("the process dies")
+        return count
+
+    monkeypatch.setattr(ErrorTableWriter, "write", write_and_die)
+    yield kept
+
+
+def test_a_crash_between_the_error_table_and_the_commit_doubles_nothing(tmp_path: Path, dying: list[str]) -> None:
+    table, root = tmp_path / "t", tmp_path / "in"
+    properties = {"hoodie.errortable.enable": "true"}
+    bad = write(root / "a.json", 5000, {"k": "a"}, "?", {"k": "b"}, {"other": 1})
+    with pytest.raises(HoodieException, match="the process dies"):
+        run(table, root, properties=properties)
+    result = run(table, root, properties=properties)
+    assert (result.rows, result.error_count) == (2, 2)
+    assert keys(table) == ["a", "b"]
+    errors = hoodie.read_table(f"{table}_errors").sort_by("error_id").to_pylist()
+    assert [(row["error_id"], row["reason"]) for row in errors] == [
+        (f"{bad}:2", "JSON_AVRO_DESERIALIZATION_FAILURE"), (f"{bad}:4", "RECORD_CREATION"),
+    ]  # fmt: skip
+    assert {row["instant"] for row in errors} == {result.instant_time} == {dying[1]}
+
+
+def test_without_an_error_table_a_bad_line_fails_the_round_with_its_place(tmp_path: Path) -> None:
+    bad = write(tmp_path / "in" / "a.json", 5000, {"k": "a"}, "?")
+    with pytest.raises(HoodieReadFromSourceException, match=rf"{bad}, line 2: .*hoodie\.errortable\.enable=true"):
+        run(tmp_path / "t", tmp_path / "in")
+    assert not (tmp_path / "t").exists() or not run_commits(tmp_path / "t")
+
+
+def run_commits(table: Path) -> int:
+    """The number of completed instants of a table."""
+    return len(HoodieTableMetaClient.load(str(table)).active_timeline.filter_completed())
+
+
+def test_csv_and_parquet_go_into_the_same_table(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "csv" / "a.csv").write_text("k,n\na,1\nb,2\n")
+    run(table, tmp_path / "csv", source_class="CsvDFSSource", properties={"hoodie.streamer.csv.header": "true"})
+    (tmp_path / "parquet").mkdir()
+    pq.write_table(pa.table({"k": ["c"], "n": pa.array([3], pa.int32())}), tmp_path / "parquet" / "b.parquet")
+    run(table, tmp_path / "parquet", source_class="ParquetDFSSource", ignore_checkpoint="other")
+    rows = hoodie.read_table(str(table)).sort_by("k").select(["k", "n"]).to_pylist()
+    assert rows == [{"k": "a", "n": 1}, {"k": "b", "n": 2}, {"k": "c", "n": 3}]
+
+
+def test_a_glob_of_a_bucket_goes_into_a_table_of_the_bucket(s3_bucket: Bucket) -> None:
+    options = s3_bucket.options()
+    storage = hoodie.storage.storage_factory.open_storage(f"s3://{s3_bucket.name}", options)
+    for name in ("a.json", "b.json", "c.txt"):
+        storage.replace(f"s3://{s3_bucket.name}/in/{name}", json.dumps({"k": name}).encode())
+    table = f"s3://{s3_bucket.name}/t"
+    run(table, f"s3a://{s3_bucket.name}/in/*.json", storage=options)
+    assert keys(table, options) == ["a.json", "b.json"]
