@@ -45,6 +45,10 @@ class LocalStreamerEngine(StreamerEngine):
         assert isinstance(begun, DecodingThread)
         return _LocalRows(begun, begun.batch.schema, plan)
 
+    def no_rows(self, schema: pa.Schema) -> Any:
+        """See `StreamerEngine.no_rows`."""
+        return schema.empty_table()
+
 
 class _LocalRows(StreamerRows):
     """Rows that a thread decodes, at most so many bytes ahead of the one that writes."""

@@ -38,7 +38,6 @@ class SparkStreamerEngine(StreamerEngine):
     name = "spark"
 
     def __init__(self, spark: SparkSession | None, config: StreamerConfig) -> None:
-        self._is_own = spark is None
         if spark is None:
             builder = SparkSession.builder.appName(config.spark_app_name or f"streamer-{config.table_name}")
             spark = (builder.master(config.spark_master) if config.spark_master else builder).getOrCreate()
@@ -58,6 +57,10 @@ class SparkStreamerEngine(StreamerEngine):
     def rows_of(self, begun: BegunBatch, plan: RowPlan) -> StreamerRows:
         """See `StreamerEngine.rows_of`."""
         return _SparkRows(self.spark, begun.batch, plan)
+
+    def no_rows(self, schema: pa.Schema) -> Any:
+        """See `StreamerEngine.no_rows`."""
+        return self.spark.createDataFrame([], spark_schema(schema_in_jvm(schema)))
 
 
 class _SparkRows(StreamerRows):

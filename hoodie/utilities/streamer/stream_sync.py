@@ -314,7 +314,7 @@ class StreamSync:
         begun = time.perf_counter()
         # An overwrite without rows would empty the table.
         if rows is None or (operation in _OVERWRITES and not rows.has_rows()):
-            result = table.write("upsert", schema.empty_table(), complete=complete)
+            result = table.write("upsert", run.engine.no_rows(schema), complete=complete)
         else:
             result = table.write(operation, rows.data, complete=complete)
         self._waiting = None

@@ -121,5 +121,13 @@ class StreamerEngine(ABC):
             plan: The changes of the rows.
         """
 
+    @abstractmethod
+    def no_rows(self, schema: pa.Schema) -> Any:
+        """No rows, as the engine's client takes them.
+
+        Args:
+            schema: The columns.
+        """
+
     def close(self) -> None:  # noqa: B027
         """Give back what the engine has; may be called twice."""
