@@ -2,8 +2,6 @@
 
 Events are Avro with a schema registry, or JSON (``hoodie.streamer.source.kafka.value.deserializer.class`` =
 StringDeserializer) with or without Connect's schema around them.
-
-Hudi: org.apache.hudi.utilities.sources.debezium.{DebeziumSource, PostgresDebeziumSource, MysqlDebeziumSource}.
 """
 
 from __future__ import annotations
