@@ -134,6 +134,15 @@ class DFSSource(Source):
             schema: The columns of all rows.
         """
 
+    def reads_of(self, files: Sequence[FileStatus], schema: pa.Schema) -> list[DfsFileRead]:
+        """The parts of a round: one for each large file, or for some small ones.
+
+        Args:
+            files: The files, from the oldest on.
+            schema: The columns of all rows.
+        """
+        return [self.read_of(group, schema) for group in groups_of(files, _GROUP_BYTES, _GROUP_FILES)]
+
     def fetch(self, checkpoint: Checkpoint | None, limit: int | None) -> InputBatch:
         """Choose the next files; see `Source.fetch`.
 
@@ -151,8 +160,7 @@ class DFSSource(Source):
             if not selection.files:
                 return InputBatch(selection.checkpoint, size_bytes=0, rows=0, backlog=0)
             schema = self.choose_schema(selection.files)
-        groups = groups_of(selection.files, _GROUP_BYTES, _GROUP_FILES)
-        reads = [self.read_of(group, schema) for group in groups]
+            reads = self.reads_of(selection.files, schema)
         size = selection.size_bytes
         return InputBatch(
             selection.checkpoint,
@@ -242,7 +250,10 @@ def check_unchanged(storage: HoodieStorage, file: FileStatus) -> None:
     found = storage.file_status(file.path)
     if found is None:
         raise _deleted(file)
-    if (found.size_bytes, found.modification_time_ms) != (file.size_bytes, file.modification_time_ms):
+    # Stores list times in milliseconds, and tell those of a single object in seconds.
+    step_ms = 1000 if storage.is_remote else 1
+    is_same_time = found.modification_time_ms // step_ms == file.modification_time_ms // step_ms
+    if found.size_bytes != file.size_bytes or not is_same_time:
         raise HoodieSourceTimeoutException(
             f"The file {file.path} was replaced or is still being written: it had {file.size_bytes} bytes of time "
             f"{file.modification_time_ms} when it was listed, and has {found.size_bytes} of time "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import attrs
 import pyarrow as pa
@@ -16,17 +17,24 @@ from hoodie.utilities.sources.helpers.source_listing import each_at_once
 from hoodie.utilities.sources.source import DecodedBatch, SourceContext
 
 _FOOTERS_AT_ONCE = 16
+_PART_BYTES = 128 << 20
 _MERGE_KEY = "hoodie.streamer.source.parquet.dfs.merge.schema.enable"
 
 
 @attrs.frozen(eq=False)
 class ParquetFileRead(DfsFileRead):
-    """Parquet files that one task reads."""
+    """Parquet files that one task reads.
+
+    Attributes:
+        row_groups: The numbers of the row groups to read, of a single file; None for all of all files.
+    """
+
+    row_groups: tuple[int, ...] | None = None
 
     def read_file(self, file: FileStatus) -> Iterator[DecodedBatch]:
         """The rows of a file, in the columns of all; see `DfsFileRead.read_file`."""
         with HoodieParquetReader(self.storage, file.path, size_bytes=file.size_bytes) as reader:
-            for batch in reader.iter_batches(None, self.schema, batch_rows=BATCH_ROWS):
+            for batch in reader.iter_batches(None, self.schema, self.row_groups, BATCH_ROWS):
                 yield DecodedBatch(batch)
 
 
@@ -56,12 +64,41 @@ class ParquetDFSSource(DFSSource):
         """See `DFSSource.read_of`."""
         return ParquetFileRead(self.selector.storage, files, schema)
 
+    def reads_of(self, files: Sequence[FileStatus], schema: pa.Schema) -> list[DfsFileRead]:
+        """See `DFSSource.reads_of`. Several tasks of Spark read a large file; there rows of a batch have no order."""
+        if self.context.spark is None:
+            return super().reads_of(files, schema)
+        reads: list[DfsFileRead] = []
+        small: list[FileStatus] = []
+        for file in files:
+            if file.size_bytes < _PART_BYTES:
+                small.append(file)
+                continue
+            reads += super().reads_of(small, schema)
+            small = []
+            reads += [ParquetFileRead(self.selector.storage, (file,), schema, part) for part in self._parts_of(file)]
+        return reads + super().reads_of(small, schema)
+
+    def _parts_of(self, file: FileStatus) -> Iterator[tuple[int, ...]]:
+        """The row groups of a file, together until they are large enough."""
+        with self._opened(file) as reader:
+            sizes = [size for _, size in reader.row_groups]
+        part: tuple[int, ...] = ()
+        for number in range(len(sizes)):
+            part += (number,)
+            if sum(sizes[one] for one in part) >= _PART_BYTES or number == len(sizes) - 1:
+                yield part
+                part = ()
+
     def _schema_of(self, file: FileStatus) -> pa.Schema:
-        with (
-            watched(self.selector.storage, file),
-            HoodieParquetReader(self.selector.storage, file.path, size_bytes=file.size_bytes) as reader,
-        ):
+        with self._opened(file) as reader:
             return pa.schema([_without_metadata(field) for field in reader.file_schema])
+
+    @contextmanager
+    def _opened(self, file: FileStatus) -> Iterator[HoodieParquetReader]:
+        storage = self.selector.storage
+        with watched(storage, file), HoodieParquetReader(storage, file.path, size_bytes=file.size_bytes) as reader:
+            yield reader
 
 
 def unified(schemas: dict[pa.Schema, str]) -> pa.Schema:

@@ -9,13 +9,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from hoodie.exception import HoodieIOException, HoodieReadFromSourceException, HoodieSourceTimeoutException
 from hoodie.utilities.config.streamer_properties import StreamerProperties
-from hoodie.utilities.sources.dfs_source import DFSSource
+from hoodie.utilities.sources import parquet_dfs_source as module
+from hoodie.utilities.sources.dfs_source import DFSSource, check_unchanged
 from hoodie.utilities.sources.parquet_dfs_source import ParquetDFSSource
 from hoodie.utilities.sources.source import InputBatch, SourceContext, read_all
 from tests.support.object_store_servers import Bucket
@@ -175,3 +177,36 @@ def test_files_of_a_bucket_are_read(s3_bucket: Bucket, tmp_path: Path) -> None:
     files.selector.storage.delete_file(f"s3://{s3_bucket.name}/in/1.parquet")
     with pytest.raises(HoodieReadFromSourceException, match=r"1\.parquet was deleted"):
         read_all(batch)
+
+
+def test_a_store_may_list_finer_times_than_it_tells_of_an_object(s3_bucket: Bucket, tmp_path: Path) -> None:
+    files = source(f"s3://{s3_bucket.name}/in", {}, s3_bucket.options())
+    path = f"s3://{s3_bucket.name}/in/a.parquet"
+    files.selector.storage.replace(path, write(tmp_path / "x", 1, k=[1]).read_bytes())
+    (status,) = files.selector.list_files()
+    second = status.modification_time_ms // 1000 * 1000
+    check_unchanged(files.selector.storage, attrs.evolve(status, modification_time_ms=second + 999))
+    for changed in (
+        attrs.evolve(status, modification_time_ms=second - 1),
+        attrs.evolve(status, size_bytes=status.size_bytes + 1),
+    ):
+        with pytest.raises(HoodieSourceTimeoutException, match=f"{path} was replaced"):
+            check_unchanged(files.selector.storage, changed)
+
+
+def test_tasks_of_spark_share_a_large_file_by_its_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "b.parquet"
+    pq.write_table(pa.table({"k": list(range(100_000))}), path, row_group_size=10_000, compression="none")
+    os.utime(path, (2, 2))
+    write(tmp_path / "a.parquet", 1000, k=[-2])
+    write(tmp_path / "c.parquet", 3000, k=[-1])
+    monkeypatch.setattr(module, "_PART_BYTES", 250_000)
+    properties = StreamerProperties({ROOT_KEY: str(tmp_path)})
+    batch = ParquetDFSSource(SourceContext(properties, spark=object())).fetch(None, None)  # type: ignore[arg-type]
+    parts = [read.row_groups for read in batch.reads if isinstance(read, module.ParquetFileRead)]
+    assert len(parts) > 3
+    assert (parts[0], parts[-1]) == (None, None)
+    assert [number for part in parts[1:-1] for number in part or ()] == list(range(10))
+    assert [row["k"] for row in rows(batch)] == [-2, *range(100_000), -1]
+    in_process = source(tmp_path).fetch(None, None)
+    assert len(in_process.reads) == 1
