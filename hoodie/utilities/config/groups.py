@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from hoodie.utilities.config.avro_kafka_source_config import AvroKafkaSourceConfig
+from hoodie.utilities.config.csv_dfs_source_config import CsvDFSSourceConfig
 from hoodie.utilities.config.dfs_source_config import (
     DatePartitionPathSelectorConfig,
     DFSPathSelectorConfig,
@@ -11,22 +13,31 @@ from hoodie.utilities.config.dfs_source_config import (
 )
 from hoodie.utilities.config.error_table_config import HoodieErrorTableConfig
 from hoodie.utilities.config.hoodie_incr_source_config import HoodieIncrSourceConfig
+from hoodie.utilities.config.jdbc_source_config import JdbcSourceConfig
+from hoodie.utilities.config.kafka_source_config import JsonKafkaPostProcessorConfig, KafkaSourceConfig
 from hoodie.utilities.config.schema_provider_config import (
     FilebasedSchemaProviderConfig,
     HoodieSchemaProviderConfig,
     SchemaProviderPostProcessorConfig,
 )
 from hoodie.utilities.config.schema_registry_config import SchemaRegistryClientConfig
+from hoodie.utilities.config.sql_source_config import SqlSourceConfig
 from hoodie.utilities.config.sql_transformer_config import SqlTransformerConfig
 from hoodie.utilities.config.streamer_run_config import HoodieStreamerConfig
 
 STREAMER_GROUPS: Final[tuple[type[Any], ...]] = (
     HoodieStreamerConfig,
     HoodieErrorTableConfig,
+    KafkaSourceConfig,
+    JsonKafkaPostProcessorConfig,
+    AvroKafkaSourceConfig,
     DFSPathSelectorConfig,
     DatePartitionPathSelectorConfig,
     ParquetDFSSourceConfig,
+    CsvDFSSourceConfig,
     HoodieIncrSourceConfig,
+    SqlSourceConfig,
+    JdbcSourceConfig,
     HoodieSchemaProviderConfig,
     FilebasedSchemaProviderConfig,
     SchemaProviderPostProcessorConfig,

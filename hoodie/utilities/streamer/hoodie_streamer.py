@@ -7,7 +7,7 @@ Differs: it runs without Spark by default.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException
 from hoodie.spark import load
 from hoodie.storage.storage_path import normalise_path
+from hoodie.utilities.checkpointing.initial_checkpoint_provider import make_initial_checkpoint_provider
 from hoodie.utilities.config.error_table_config import HoodieErrorTableConfig
 from hoodie.utilities.config.streamer_properties import StreamerProperties
 from hoodie.utilities.config.streamer_run_config import HoodieStreamerConfig
@@ -220,6 +221,7 @@ class HoodieStreamer:
             transformer=make_transformer(config.transformer_classes),
             error_writer=create_error_writer(properties, write_config),
             error_table=properties.read(HoodieErrorTableConfig),
+            initial=_initial_of(config, properties, storage_options),
         )
 
     def _update_if_asked(self) -> None:
@@ -274,6 +276,15 @@ def _hot_update_of(config: StreamerConfig) -> HotUpdate | None:
         raise HoodieConfigException(f"--config-hot-update-strategy-class {name} has no method update(properties)")
     updating: HotUpdate = made
     return updating
+
+
+def _initial_of(
+    config: StreamerConfig, properties: StreamerProperties, storage_options: Mapping[str, str] | None
+) -> Callable[[], str] | None:
+    if config.initial_checkpoint_provider is None:
+        return None
+    provider = make_initial_checkpoint_provider(config.initial_checkpoint_provider, properties, storage_options)
+    return provider.load_checkpoint
 
 
 def _schema_of_table(config: HoodieWriteConfig) -> pa.Schema | None:
