@@ -9,13 +9,10 @@ from typing import Any
 from hoodie.avro.schema_reader import parse_record
 from hoodie.exception import (
     HoodieConfigException,
-    HoodieException,
     HoodieSchemaException,
     HoodieSchemaProviderException,
 )
-from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.storage.storage_path import normalise_path, parent
 from hoodie.utilities.config.schema_provider_config import (
     SOURCE_SCHEMA_FILE,
     FilebasedSchemaProviderConfig,
@@ -23,9 +20,8 @@ from hoodie.utilities.config.schema_provider_config import (
 )
 from hoodie.utilities.config.streamer_properties import StreamerProperties
 from hoodie.utilities.schema.schema_converter import convert_schema, load_converter
+from hoodie.utilities.schema.schema_files import read_text
 from hoodie.utilities.schema.schema_provider import SchemaProvider
-
-_MAX_BYTES = 16 << 20
 
 
 class FilebasedSchemaProvider(SchemaProvider):
@@ -77,40 +73,6 @@ class FilebasedSchemaProvider(SchemaProvider):
         converter = self._converter if is_json_schema else None
         found = convert_schema(converter, text, "JSON" if is_json_schema else "AVRO", f"The schema file {path}")
         return checked_schema(found, f"the schema file {path}")
-
-
-def read_text(path: str, storage_options: StorageOptions | None) -> str:
-    """The text of a small file.
-
-    Args:
-        path: A local path, a URL ``file:...``, or one of an object store.
-        storage_options: Options of its storage.
-
-    Raises:
-        HoodieSchemaProviderException: It is missing, too large, no text, or cannot be read.
-        HoodieConfigException: The path, or the options of the storage, are wrong.
-    """
-    try:
-        full = normalise_path(path)
-        storage = open_storage(parent(full), storage_options)
-        status = storage.file_status(full)
-        if status is None:
-            raise HoodieSchemaProviderException(f"There is no schema file {path}: correct the path, or create the file")
-        if status.size_bytes > _MAX_BYTES:
-            raise HoodieSchemaProviderException(
-                f"The schema file {path} has {status.size_bytes} bytes, which is no schema: correct the path"
-            )
-        return storage.read(full).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise HoodieSchemaProviderException(f"The schema file {path} is not UTF-8 ({error})") from error
-    except FileNotFoundError as error:
-        raise HoodieSchemaProviderException(
-            f"There is no schema file {path}: correct the path, or create it"
-        ) from error
-    except (HoodieConfigException, HoodieSchemaProviderException):
-        raise
-    except (HoodieException, OSError) as error:
-        raise HoodieSchemaProviderException(f"The schema file {path} cannot be read: {error}") from error
 
 
 def checked_schema(schema: str, origin: str) -> str:
