@@ -104,10 +104,15 @@ def _row(field: str, prop: ConfigProperty, doc: str) -> str:
         doc += " Hudi does not have it."
     if prop.since:
         doc += f" Hudi has it since {prop.since}."
-    return f"| `{prop.key}` | `{field}` | {_default(prop.default)} | {prop.parser.allowed} | {doc} |"
+    return f"| `{prop.key}` | `{field}` | {shown_default(prop.default)} | {prop.parser.allowed} | {doc} |"
 
 
-def _default(value: object) -> str:
+def shown_default(value: object) -> str:
+    """A default as pages show it.
+
+    Args:
+        value: The value.
+    """
     if value is None:
         return "not given"
     return f"`{value.value if isinstance(value, StrEnum) else to_property_value(value)}`"

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from hoodie.utilities.config.avro_kafka_source_config import AvroKafkaSourceConfig
 from hoodie.utilities.config.csv_dfs_source_config import CsvDFSSourceConfig
+from hoodie.utilities.config.debezium_source_config import DebeziumSourceConfig
 from hoodie.utilities.config.dfs_source_config import (
     DatePartitionPathSelectorConfig,
     DFSPathSelectorConfig,
@@ -15,6 +16,7 @@ from hoodie.utilities.config.error_table_config import HoodieErrorTableConfig
 from hoodie.utilities.config.hoodie_incr_source_config import HoodieIncrSourceConfig
 from hoodie.utilities.config.jdbc_source_config import JdbcSourceConfig
 from hoodie.utilities.config.kafka_source_config import JsonKafkaPostProcessorConfig, KafkaSourceConfig
+from hoodie.utilities.config.proto_kafka_source_config import ProtoKafkaSourceConfig
 from hoodie.utilities.config.schema_provider_config import (
     FilebasedSchemaProviderConfig,
     HoodieSchemaProviderConfig,
@@ -31,6 +33,8 @@ STREAMER_GROUPS: Final[tuple[type[Any], ...]] = (
     KafkaSourceConfig,
     JsonKafkaPostProcessorConfig,
     AvroKafkaSourceConfig,
+    ProtoKafkaSourceConfig,
+    DebeziumSourceConfig,
     DFSPathSelectorConfig,
     DatePartitionPathSelectorConfig,
     ParquetDFSSourceConfig,

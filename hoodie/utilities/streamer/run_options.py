@@ -36,6 +36,12 @@ _DEFAULTS_FOLDER: Final = "/etc/hudi/conf"
 _DEFAULTS_FILE: Final = "hudi-defaults.conf"
 _OF_FLAGS = ("hoodie.datasource.write.operation", "hoodie.auto.commit")
 """Properties that the flags replace without a word in Hudi; of a contradiction to any other one a run dies."""
+_CHANGES_ROWS: Final = {
+    f"{PREFIX}source.sanitize.invalid.schema.field.names": "give the columns valid names with a transformer",
+    f"{PREFIX}schema.make.columns.nullable": "give a target schema whose columns may be null",
+    f"{PREFIX}snapshotload.query.splitter.class.name": "bound a round by --source-limit",
+}
+"""Properties of Hudi that would change rows -> what to do instead."""
 _OF_STREAMER = (PREFIX, OLD_PREFIX, "hoodie.errortable.", "hoodie.debezium.")
 
 
@@ -147,6 +153,10 @@ def unknown_properties(properties: StreamerProperties) -> list[str]:
         if not is_of_streamer(key) or key in known or key in writers or key.startswith(beginnings):
             continue
         entry = find_hudi_key(key)
+        advice = next((text for name, text in _CHANGES_ROWS.items() if key in spellings(name)), None)
+        if advice is not None and value.strip().lower() not in ("", "false"):
+            problems.append(f"{key} = {display_value(key, value)}: hoodie does not do that; {advice}")
+            continue
         if entry is not None:
             logger.warning("%s = %s has no effect: %s", key, display_value(key, value), entry.note)
             continue
