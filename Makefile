@@ -99,6 +99,7 @@ quickstart: .venv/.stamp
 	$(JAVA) $(PY) -m hoodie.examples.flights
 
 test: .venv/.stamp
+	@.ci/fetch_kafka
 	$(JAVA) .ci/beside '$(SPARK_TESTS) --one-in=2 -m "not soak and not slow" --ignore-glob="$(CURDIR)/$(LATER)"' \
 		'$(UNIT_TESTS:exec%=%) -m "not soak and not slow"; unit=$$?; \
 		$(PY) -m pytest -q $(PARALLEL) $(CHOSEN) --table-version 6 $(OF_6) -m "not soak and not slow" || unit=1; \
@@ -114,6 +115,7 @@ test-zones: .venv/.stamp
 	$(PY) -m pytest -q $(PARALLEL) $(CHOSEN) --zone America/Los_Angeles $(OF_TIMES) -m "not soak and not slow"
 
 test-slow: .venv/.stamp
+	@.ci/fetch_kafka
 	$(JAVA) .ci/beside '$(SPARK_TESTS) --one-in=4 -m "slow and not soak"' '$(UNIT_TESTS) --one-in=2 -m "slow and not soak"'
 
 check: .venv/.stamp
@@ -132,7 +134,8 @@ format: .venv/.stamp
 	.venv/bin/ruff format hoodie pyspark_hoodie tests benchmarks
 
 test-spark35: .venv35/.stamp
-	$(JAVA35) $(PY35) -m pytest -q $(CHOSEN) --one-in=3 --durations=5 tests/integration -m "not soak and not slow"
+	$(JAVA35) $(PY35) -m pytest -q $(CHOSEN) --one-in=3 --durations=5 tests/integration --ignore=tests/integration/kafka \
+		-m "not soak and not slow"
 
 test-minimums: .venv-minimums/.stamp
 	$(PYMIN) -m pytest -q $(PARALLEL) $(CHOSEN) $(OF_MINIMUMS) -m "not soak and not slow"
@@ -143,6 +146,7 @@ test-pyarrow:
 	.ci/each_pyarrow
 
 soak: .venv/.stamp
+	@.ci/fetch_kafka
 	$(JAVA) $(PY) -m pytest -q -rP --show-capture=stdout $(PARALLEL) -m "slow or soak" tests/unit tests/contract
 	$(JAVA) $(PY) -m pytest -q -rP --show-capture=stdout -m "slow or soak" tests/integration
 

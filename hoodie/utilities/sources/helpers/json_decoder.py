@@ -48,6 +48,8 @@ _SMALL_BLOCK = 64
 _MAX_BLOCK_BYTES = 64 * 1024 * 1024
 _NOT_A_NUMBER = re.compile(rb"[:\[,]\s*-?(?:NaN|Inf)")
 _WIDE = Context(prec=40)
+_NO_NUMBERS = (b"Na", b"In")
+"""The beginnings of what Arrow's reader takes for numbers."""
 _OPENING, _CLOSING = ord("{"), ord("}")
 _SHORTEST_DEEP = 2 * MAX_DEPTH
 """A message with more levels has more bytes."""
@@ -107,8 +109,10 @@ class JsonDecoder(MessageDecoder):
         Args:
             messages: The messages.
         """
-        present = [number for number, value in enumerate(messages.values) if value]
-        texts = [messages.values[number] or b"" for number in present]
+        present = np.arange(len(messages))
+        texts = [value for value in messages.values if value]
+        if len(texts) < len(messages):
+            present = np.flatnonzero(np.fromiter(map(bool, messages.values), np.bool_, len(messages)))
         decoded = self.decode_objects(texts)
         events = [
             ErrorEvent(
@@ -121,7 +125,7 @@ class JsonDecoder(MessageDecoder):
             )
             for number, reason in decoded.failures
         ]
-        offsets = messages.offsets[np.array(present, dtype=np.int64)[decoded.positions]]
+        offsets = messages.offsets[present[decoded.positions]]
         origin = RowOrigin(offsets, messages.topic, messages.partition)
         return DecodedBatch(decoded.rows, error_batch(events), origin)
 
@@ -190,27 +194,30 @@ class JsonDecoder(MessageDecoder):
         plan = _plan(self.avro_schema)
         if plan.wire_schema is None:
             return self.decode_singly(texts, range(start, end))
-        good, odd = sorted_out(texts, start, end)
-        found = self._decode_good(texts, good)
-        if odd:
-            found.append(self.decode_singly(texts, odd))
+        block, is_odd = odd_ones(texts[start:end])
+        if not is_odd.any():
+            return _in_order(self.schema, self._decode_good(texts, np.arange(start, end), block))
+        found = self._decode_good(texts, np.flatnonzero(~is_odd) + start)
+        found.append(self.decode_singly(texts, (np.flatnonzero(is_odd) + start).tolist()))
         return _in_order(self.schema, found)
 
-    def _decode_good(self, texts: Sequence[bytes], good: Sequence[int]) -> list[DecodedObjects]:
-        if not good:
+    def _decode_good(self, texts: Sequence[bytes], good: Positions, block: bytes | None = None) -> list[DecodedObjects]:
+        if not len(good):
             return []
+        if block is None:
+            block = b"\n".join([texts[position] for position in good.tolist()])
         try:
-            rows = _plan(self.avro_schema).read([texts[position] for position in good], self.schema)
+            rows = _plan(self.avro_schema).read(block, len(good), self.schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, _BlockRefusedError):
             if len(good) <= _SMALL_BLOCK:
-                return [self.decode_singly(texts, good)]
+                return [self.decode_singly(texts, good.tolist())]
             step = -(-len(good) // _PIECES)
             return [
                 part
                 for first in range(0, len(good), step)
                 for part in self._decode_good(texts, good[first : first + step])
             ]
-        return [DecodedObjects(rows, np.asarray(good, dtype=np.int64), ())]
+        return [DecodedObjects(rows, good, ())]
 
 
 @attrs.frozen(eq=False)
@@ -227,18 +234,18 @@ class _Plan:
     unfinished: Sequence[tuple[int, AvroType]]
     converter: MercifulJsonConverter
 
-    def read(self, texts: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
+    def read(self, block: bytes, count: int, schema: pa.Schema) -> pa.RecordBatch:
         """Read a block.
 
         Args:
-            texts: The texts.
+            block: The texts, with ends of lines between them.
+            count: The number of texts.
             schema: The columns of the rows.
 
         Raises:
             _BlockRefusedError: Rows are not what the texts say.
             pyarrow.ArrowInvalid: A text is wrong, or of other types.
         """
-        block = b"\n".join(texts)
         table = pyarrow.json.read_json(
             pa.BufferReader(block),
             read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(block) + 1),
@@ -246,7 +253,7 @@ class _Plan:
                 explicit_schema=self.wire_schema, unexpected_field_behavior="ignore"
             ),
         )
-        if table.num_rows != len(texts):
+        if table.num_rows != count:
             raise _BlockRefusedError
         columns = [_one_array(column) for column in table.columns]
         for number, avro in self.unfinished:
@@ -367,34 +374,30 @@ def _bounded(texts: Sequence[bytes]) -> list[tuple[int, int]]:
     return [*found, (start, len(texts))]
 
 
-def sorted_out(texts: Sequence[bytes], start: int, end: int) -> tuple[Sequence[int], list[int]]:
-    """The positions of the texts that pyarrow's JSON reader may be given in a block, and of the others.
+def odd_ones(texts: Sequence[bytes]) -> tuple[bytes, npt.NDArray[np.bool_]]:
+    """All texts as a block, and for each of them whether Arrow's JSON reader must not be given it.
 
     Args:
         texts: The texts.
-        start: The position of the first one to look at.
-        end: The position after the last one.
     """
-    if start == end:
-        return (), []
-    taken = texts[start:end]
-    lengths = np.fromiter(map(len, taken), np.int64, end - start)
+    count = len(texts)
+    if not count:
+        return b"", np.zeros(0, np.bool_)
+    lengths = np.fromiter(map(len, texts), np.int64, count)
     ends = np.cumsum(lengths + 1) - 1
     starts = ends - lengths
-    block = b"\n".join(taken) + b"\n"
+    block = b"\n".join([*texts, b""])
     content = np.frombuffer(block, np.uint8)
-    is_odd = (content[starts] != _OPENING) | (content[ends - 1] != _CLOSING) | (lengths < 2)
-    for number in np.flatnonzero(lengths > _SHORTEST_DEEP):
-        text = taken[int(number)]
-        is_odd[number] |= text.count(b"[") + text.count(b"{") > MAX_DEPTH
-    if b"NaN" in block or b"Inf" in block:
-        places = [found.start() for found in _NOT_A_NUMBER.finditer(block)]
-        is_odd[np.searchsorted(ends, np.array(places, dtype=np.int64))] = True
+    is_odd: npt.NDArray[np.bool_] = (content[starts] != _OPENING) | (content[ends - 1] != _CLOSING) | (lengths < 2)
+    for number in np.flatnonzero(lengths > _SHORTEST_DEEP).tolist():
+        is_odd[number] |= texts[number].count(b"[") + texts[number].count(b"{") > MAX_DEPTH
+    for word in _NO_NUMBERS:
+        places = np.flatnonzero(content == word[0])
+        for place in np.unique(np.searchsorted(ends, places[content[places + 1] == word[1]])).tolist():
+            is_odd[place] |= _NOT_A_NUMBER.search(texts[place]) is not None
     if not _is_utf8(block):
-        is_odd |= np.fromiter((not _is_utf8(text) for text in taken), np.bool_, end - start)
-    if not is_odd.any():
-        return range(start, end), []
-    return (np.flatnonzero(~is_odd) + start).tolist(), (np.flatnonzero(is_odd) + start).tolist()
+        is_odd |= np.fromiter((not _is_utf8(text) for text in texts), np.bool_, count)
+    return block, is_odd
 
 
 def _is_utf8(text: bytes) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json
 
-from hoodie.utilities.sources.helpers.json_decoder import sorted_out
+from hoodie.utilities.sources.helpers.json_decoder import odd_ones
 from hoodie.utilities.sources.helpers.json_values import JsonValueError, Number, parse_object
 
 _TEXT = pa.string()
@@ -54,9 +54,9 @@ def _blocks(messages: Iterable[bytes | None]) -> Iterator[list[bytes]]:
 
 def _type_of_block(messages: Sequence[bytes]) -> pa.DataType:
     """The type of messages; they are read as one block if that gives the same."""
-    good, odd = sorted_out(messages, 0, len(messages))
-    found = _type_of_good([messages[place] for place in good])
-    return _merged_singly(found, [messages[place] for place in odd])
+    _, is_odd = odd_ones(messages)
+    found = _type_of_good([message for message, odd in zip(messages, is_odd, strict=True) if not odd])
+    return _merged_singly(found, [message for message, odd in zip(messages, is_odd, strict=True) if odd])
 
 
 def _type_of_good(messages: Sequence[bytes]) -> pa.DataType:

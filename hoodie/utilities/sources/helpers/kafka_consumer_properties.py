@@ -41,6 +41,8 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     # The most that waits in memory, in kilobytes, and the pause after it was full.
     "queued.max.messages.kbytes": "65536",
     "fetch.queue.backoff.ms": "10",
+    # Ranges hold messages that are there. A request that waits for others delays the next range by as long.
+    "fetch.wait.max.ms": "10",
     "log_level": "3",
 }
 _ALWAYS: Final[Mapping[str, str]] = {

@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import methodcaller
 from typing import Any
 
 import attrs
@@ -26,6 +28,8 @@ from hoodie.utilities.sources.helpers.message_decoder import Messages
 BLOCK_MESSAGES = 20_000
 _BLOCK_BYTES = 16 * 1024 * 1024
 _WAIT_S = 0.1
+_error, _offset, _partition = methodcaller("error"), methodcaller("offset"), methodcaller("partition")
+_value, _key, _headers = methodcaller("value"), methodcaller("key"), methodcaller("headers")
 
 
 @attrs.frozen
@@ -105,10 +109,6 @@ class _Block:
             self.position = self.end
 
 
-def _offset(message: Any) -> int:
-    return int(message.offset())
-
-
 class _Reading:
     def __init__(self, wanted: KafkaRanges, consumer: KafkaConsumer, ranges: Sequence[OffsetRange]) -> None:
         self._library = require_confluent_kafka()
@@ -135,7 +135,7 @@ class _Reading:
 
     def _take(self, found: list[Any]) -> bool:
         """Sort messages into blocks; false for nothing new."""
-        errors = [message for message in found if message.error() is not None]
+        errors = list(filter(_error, found))
         if errors:
             found = [message for message in found if message.error() is None]
         is_new = False
@@ -242,19 +242,18 @@ class _Reading:
             self._wanted.topic,
             partition,
             np.fromiter(map(_offset, messages), np.int64, count),
-            [message.value() for message in messages],
-            [message.key() for message in messages] if parts.keys else [None] * count,
-            np.fromiter((message.timestamp()[1] if parts.timestamps else -1 for message in messages), np.int64, count),
-            [message.headers() for message in messages] if parts.headers else None,
+            list(map(_value, messages)),
+            list(map(_key, messages)) if parts.keys else [None] * count,
+            np.fromiter((message.timestamp()[1] for message in messages), np.int64, count)
+            if parts.timestamps
+            else np.full(count, -1, np.int64),
+            list(map(_headers, messages)) if parts.headers else None,
         )
 
 
 def _by_partition(messages: list[Any]) -> Mapping[int, list[Any]]:
     found: dict[int, list[Any]] = {}
-    for message in messages:
-        partition = message.partition()
-        if partition in found:
-            found[partition].append(message)
-        else:
-            found[partition] = [message]
+    # They come in runs.
+    for partition, run in groupby(messages, _partition):
+        found.setdefault(partition, []).extend(run)
     return found
