@@ -206,7 +206,7 @@ class StreamSync:
         """
         run = self.run
         snapshot = find_writable_table(run.write_config)
-        point = point_to_resume_from(snapshot, run.config, self._keys, run.identity, run.initial)
+        point = self._point_of(snapshot)
         return point, run.source.fetch(point.checkpoint, run.config.source_limit)
 
     def close(self) -> None:
@@ -228,7 +228,7 @@ class StreamSync:
         run = self.run
         with self._step("resume"):
             snapshot = self._snapshot = find_writable_table(run.write_config)
-            point = point_to_resume_from(snapshot, run.config, self._keys, run.identity, run.initial)
+            point = self._point_of(snapshot)
             if point.committed is None and point.checkpoint is None and self._waiting is not None:
                 point = ResumePoint(self._waiting)
             self._retry_pending(snapshot)
@@ -253,6 +253,13 @@ class StreamSync:
         finally:
             rows.close()
 
+    def _point_of(self, snapshot: TableSnapshot | None) -> ResumePoint:
+        """The beginning of a round. A source without positions leaves those of others in the table alone."""
+        run = self.run
+        if not run.source.has_positions:
+            return ResumePoint(None)
+        return point_to_resume_from(snapshot, run.config, self._keys, run.identity, run.initial)
+
     def _is_to_commit(self, before: Checkpoint | None, batch: InputBatch) -> bool:
         after = batch.checkpoint
         if after is None:
@@ -262,6 +269,9 @@ class StreamSync:
                     "--allow-commit-on-no-checkpoint-change if that is what you want"
                 )
             return True
+        if before is None and not after.position and batch.is_empty:
+            # The source has nothing yet that a position could be made of.
+            return False
         if before is None or after.position != before.position:
             return True
         is_told_more = not batch.is_empty and after.own != before.own
@@ -293,9 +303,10 @@ class StreamSync:
             table.create(schema if rows is None else None)
         else:
             table.client.go_on_from(snapshot)
-        table.client.check_before_completion(
-            lambda now, instant_time: refuse_moved_position(now, self._keys, point, instant_time)
-        )
+        if run.source.has_positions:
+            table.client.check_before_completion(
+                lambda now, instant_time: refuse_moved_position(now, self._keys, point, instant_time)
+            )
         extra = {}
         if batch.checkpoint is not None and not run.options.checkpoint_force_skip:
             extra = self._keys.metadata(batch.checkpoint, run.config, run.identity)

@@ -170,6 +170,36 @@ def test_a_query_fills_a_table(tmp_path: Path) -> None:
     assert not set(last_commit(tmp_path / "t")) & {V1, V2}
 
 
+def test_a_query_leaves_the_position_of_another_source_alone(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    query = {"hoodie.streamer.source.sql.sql.query": "SELECT 'no' AS code, 6::BIGINT AS people"}
+    flags: dict[str, Any] = {"source_class": "SqlSource", "allow_commit_on_no_checkpoint_change": True}
+    source = {"source_class": f"{USER}:CountriesSource"}
+    run_once(path, COUNTRY, **source)
+
+    for _ in range(2):
+        assert run_once(path, COUNTRY | query, **flags).is_committed
+    run_once(path, {**COUNTRY, "my.step": "1"}, **source)
+
+    assert last_commit(path)[V1] == "3"
+    assert countries(path) == [("de", 84), ("fr", 68), ("no", 6)]
+
+
+def test_a_database_without_rows_commits_nothing(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "d.db")) as connection, connection:
+        connection.execute("CREATE TABLE trips (id TEXT, region TEXT, ts BIGINT)")
+    init_table(tmp_path / "t")
+    properties = KEYS | {
+        "hoodie.streamer.jdbc.url": f"jdbc:sqlite:{tmp_path / 'd.db'}",
+        "hoodie.streamer.jdbc.table.name": "trips",
+        "hoodie.streamer.jdbc.incr.pull": "true",
+        "hoodie.streamer.jdbc.table.incr.column.name": "ts",
+    }
+
+    for _ in range(2):
+        assert not run_once(tmp_path / "t", properties, source_class="JdbcSource").is_committed
+
+
 def test_a_large_source_is_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows_of_many = pa.table({"code": [f"c{n}" for n in range(60_000)], "people": range(60_000)})
     monkeypatch.setattr(streamer_user_code, "COUNTRIES", rows_of_many)
