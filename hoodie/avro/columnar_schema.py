@@ -24,7 +24,9 @@ _VARIANT_COLUMNS = {
 
 
 @functools.lru_cache(maxsize=64)
-def type_tree(avro_schema: str, has_variants: bool = False, has_members: bool = False) -> AvroType:
+def type_tree(
+    avro_schema: str, has_variants: bool = False, has_members: bool = False, ignores_logical_types: bool = False
+) -> AvroType:
     """The types of a record.
 
     Fields of the type null, which `to_arrow` refuses, have Arrow's type null.
@@ -34,12 +36,19 @@ def type_tree(avro_schema: str, has_variants: bool = False, has_members: bool = 
         has_variants: Whether unions of several types are read as `VARIANT`; else they are refused.
         has_members: Whether they are read as structs of members instead, see
             `hoodie.avro.schema_reader.member_name`.
+        ignores_logical_types: Whether logical types that are not known do not matter; else they are refused.
 
     Raises:
         HoodieSchemaException: It is not the schema of a record, a field's type has no Arrow type that hoodie knows, or
             the items of an array take no bytes, so that an announced number of them would not end.
     """
-    reader = AvroReader(has_variants, has_members=has_members, has_nulls=True, max_depth=_MAX_DEPTH)
+    reader = AvroReader(
+        has_variants,
+        has_members=has_members,
+        ignores_logical_types=ignores_logical_types,
+        has_nulls=True,
+        max_depth=_MAX_DEPTH,
+    )
     return reader.read(parse_record(avro_schema))
 
 

@@ -98,6 +98,8 @@ class AvroReader:
     Args:
         has_variants: Whether a union of several types is read as a `VARIANT`; otherwise it is refused.
         has_members: Whether it is read as a struct of members instead, see `member_name`.
+        ignores_logical_types: Whether a logical type that is not known does not matter, as Avro asks for; otherwise it
+            is refused.
         has_nulls: Whether fields of the type null are read, as Arrow's null; otherwise they are refused.
         max_depth: The maximum number of levels of a column.
     """
@@ -107,11 +109,13 @@ class AvroReader:
         has_variants: bool = False,
         *,
         has_members: bool = False,
+        ignores_logical_types: bool = False,
         has_nulls: bool = False,
         max_depth: int = _MAX_DEPTH,
     ) -> None:
         self._has_variants = has_variants
         self._has_members = has_members
+        self._ignores_logical_types = ignores_logical_types
         self._has_nulls = has_nulls
         self._max_depth = max_depth
         self._named: dict[str, tuple[dict[str, Any], str]] = {}
@@ -208,6 +212,8 @@ class AvroReader:
     def _primitive(self, kind: str, logical: Any, path: str) -> AvroType:
         self._count_leaf(path)
         known = (kind, logical) if logical is None or isinstance(logical, str) else None
+        if known not in _PRIMITIVE_TO_ARROW and self._ignores_logical_types:
+            known, logical = (kind, None), None
         if known not in _PRIMITIVE_TO_ARROW:
             raise _cannot_read(path, kind if logical is None else f"{kind} ({logical})", "hoodie has no type for it")
         return AvroType(kind, _PRIMITIVE_TO_ARROW[known], path, logical=logical)
@@ -226,6 +232,8 @@ class AvroReader:
             default = avro["default"] if avro.get("default") in symbols else None
             return AvroType("enum", pa.string(), path, symbols=symbols, name=name, default_symbol=default)
         size, logical = _fixed_size(avro, path), avro.get("logicalType")
+        if logical != "decimal" and self._ignores_logical_types:
+            return AvroType("fixed", pa.binary(size), path, size=size, name=name)
         return AvroType("fixed", _fixed_to_arrow(avro, path), path, logical=logical, size=size, name=name)
 
     def _record(self, avro: dict[str, Any], namespace: str, path: str) -> AvroType:

@@ -6,7 +6,7 @@ type that fits; a value that fits none makes its record bad, and not the others.
 
 Apart from Avro: a wanted field that is not written and may be null needs no default. Names of records, enums and fixed
 types count only where a union has several of them. An enum can be read as a string. A logical type that only one of
-the two schemas has does not matter.
+the two schemas has does not matter, nor does one that is not known.
 
     written  {"name": "a", "type": "int"}
     wanted   {"name": "b", "type": ["null", "long", "string"], "aliases": ["a"]}
@@ -49,7 +49,7 @@ def resolved_columns(wanted_schema: str) -> pa.Schema:
     Raises:
         HoodieSchemaException: A field has no Arrow type.
     """
-    return pa.schema(list(type_tree(wanted_schema, has_members=True).arrow_type))
+    return pa.schema(list(_wanted_tree(wanted_schema).arrow_type))
 
 
 @functools.lru_cache(maxsize=256)
@@ -63,7 +63,12 @@ def resolving_reader(written_schema: str, wanted_schema: str) -> RecordReader:
     Raises:
         HoodieSchemaException: A schema has no Arrow schema, or no record of the one can be read as the other.
     """
-    return _record(type_tree(written_schema, has_variants=True), type_tree(wanted_schema, has_members=True))
+    written = type_tree(written_schema, has_variants=True, ignores_logical_types=True)
+    return _record(written, _wanted_tree(wanted_schema))
+
+
+def _wanted_tree(wanted_schema: str) -> AvroType:
+    return type_tree(wanted_schema, has_members=True, ignores_logical_types=True)
 
 
 class RefusedReader(Reader):

@@ -102,7 +102,8 @@ def schema_registry(certificate: Path | None = None, user_info: str | None = Non
             registry.requests.append(self.path)
             wanted = registry.user_info
             given = self.headers.get("Authorization")
-            if wanted is None or given == f"Basic {base64.b64encode(wanted.encode()).decode()}":
+            basic = None if wanted is None else f"Basic {base64.b64encode(wanted.encode()).decode()}"
+            if wanted is None or given in (basic, f"Bearer {wanted}"):
                 return True
             self.send(401, {"error_code": 401})
             return False

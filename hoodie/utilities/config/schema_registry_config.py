@@ -11,6 +11,7 @@ from hoodie.common.config.property import Parser, PropertyGroup, choice, integer
 
 REGISTRY_URL: Final = "schema.registry.url"
 USER_INFO: Final = "basic.auth.user.info"
+BEARER_TOKEN: Final = "bearer.auth.token"
 CREDENTIALS_SOURCE: Final = "basic.auth.credentials.source"
 _SSL: Final = "schema.registry.ssl."
 TRUSTSTORE_LOCATION: Final = f"{_SSL}truststore.location"
@@ -22,6 +23,12 @@ class CredentialsSource(StrEnum):
 
     URL = "URL"
     USER_INFO = "USER_INFO"
+
+
+class BearerCredentialsSource(StrEnum):
+    """The places that a token comes from."""
+
+    STATIC_TOKEN = "STATIC_TOKEN"
 
 
 class StoreType(StrEnum):
@@ -57,6 +64,22 @@ class SchemaRegistryClientConfig(PropertyGroup):
         USER_INFO, text("user:password"), None, alternatives=("schema.registry.basic.auth.user.info",)
     )
     """The user and the password, as ``user:password``."""
+    bearer_credentials_source: BearerCredentialsSource = property_field(
+        "bearer.auth.credentials.source",
+        choice(
+            BearerCredentialsSource,
+            unsupported=dict.fromkeys(
+                ("OAUTHBEARER", "SASL_OAUTHBEARER_INHERIT", "CUSTOM"), f"fetch a token and give it by {BEARER_TOKEN}"
+            ),
+        ),
+        BearerCredentialsSource.STATIC_TOKEN,
+        alternatives=("schema.registry.bearer.auth.credentials.source",),
+    )
+    """The place that a token comes from."""
+    bearer_token: str | None = property_field(
+        BEARER_TOKEN, text("a token"), None, alternatives=("schema.registry.bearer.auth.token",)
+    )
+    """A token to log in with, in place of user and password."""
     truststore_location: str | None = property_field(TRUSTSTORE_LOCATION, text("a path"), None)
     """A PEM file with the certificates of the authorities to trust; those of the system by default."""
     truststore_type: StoreType = property_field(

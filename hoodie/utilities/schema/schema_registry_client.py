@@ -30,6 +30,7 @@ from hoodie.exception import (
     HoodieSourceTimeoutException,
 )
 from hoodie.utilities.config.schema_registry_config import (
+    BEARER_TOKEN,
     KEYSTORE_LOCATION,
     TRUSTSTORE_LOCATION,
     USER_INFO,
@@ -265,6 +266,8 @@ class SchemaRegistryClient:
         return bytes(body)
 
     def _authorization(self, host: RegistryHost) -> dict[str, str]:
+        if self._config.bearer_token is not None:
+            return {"Authorization": f"Bearer {self._config.bearer_token}"}
         user_info = host.user_info
         if self._config.user_info is not None and (
             user_info is None or self._config.credentials_source is CredentialsSource.USER_INFO
@@ -282,7 +285,7 @@ class SchemaRegistryClient:
         if status in _BAD_CREDENTIALS:
             return HoodieSchemaProviderException(
                 f"The schema registry {host} refuses GET {path} with status {status}: give user and password in its "
-                f"URL, or by {USER_INFO}"
+                f"URL or by {USER_INFO}, or a token by {BEARER_TOKEN}"
             )
         return HoodieSchemaProviderException(f"The schema registry {host} answers GET {path} with status {status}")
 

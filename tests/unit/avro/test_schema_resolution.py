@@ -314,6 +314,25 @@ def test_hostile_records_do_not_change_the_others(written_is_union: bool) -> Non
     assert found.rows.to_pylist() == [{"b": ["x"], "a": {"member0": None, "member1": "ab"}}] * 2
 
 
+@pytest.mark.parametrize(
+    ("avro_type", "value", "arrow_type"),
+    [
+        ({"type": "string", "logicalType": "varchar"}, "x", pa.string()),
+        ({"type": "long", "logicalType": "timestamp-nanos"}, 5, pa.int64()),
+        ({"type": "int", "logicalType": ["odd"]}, 5, pa.int32()),
+        ({"type": "bytes", "logicalType": "big-decimal"}, b"x", pa.binary()),
+        ({"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"}, b"x" * 12, pa.binary(12)),
+        ({"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}, b"x" * 16, pa.binary(16)),
+    ],
+)
+def test_a_logical_type_that_is_not_known_does_not_matter(avro_type: Any, value: Any, arrow_type: pa.DataType) -> None:
+    schema = record_of(("f", avro_type), ("n", ["null", avro_type.get("name", avro_type)]))
+    plain = record_of(("f", {key: avro_type[key] for key in avro_type if key != "logicalType"}), ("n", ["null", "int"]))
+    found = decode(schema, schema, encoded(plain, [{"f": value, "n": None}])).require_good("a test")
+    assert found.schema.field("f").type == arrow_type
+    assert found.to_pylist() == [{"f": value, "n": None}]
+
+
 def test_two_fields_of_one_name_are_refused() -> None:
     with pytest.raises(HoodieSchemaException, match="there twice"):
         decode(record_of(("a", "int")), record_of(("a", "int"), ("a", "int")), [])

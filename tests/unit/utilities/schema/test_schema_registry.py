@@ -135,6 +135,18 @@ def test_user_and_password_come_from_a_property(prefix: str) -> None:
         assert client(registry.url, **given).load_schema(1).schema == TRIP
 
 
+def test_a_token_is_sent_in_place_of_a_password() -> None:
+    with schema_registry(user_info="t0ken") as registry:
+        registry.register("trips-value", TRIP)
+        asking = client(
+            registry.url, **{"bearer.auth.credentials.source": "STATIC_TOKEN", "bearer.auth.token": "t0ken"}
+        )
+        assert asking.load_schema(1).schema == TRIP
+        assert "t0ken" not in repr(asking._config)
+    with pytest.raises(HoodieConfigException, match="fetch a token and give it by bearer.auth.token"):
+        client("http://h:1", **{"bearer.auth.credentials.source": "OAUTHBEARER"})
+
+
 def test_no_text_of_a_client_has_the_password() -> None:
     port = free_port()
     asking = client(f"http://me:hunter2@127.0.0.1:{port}", **{"basic.auth.user.info": "me:hunter3"})
