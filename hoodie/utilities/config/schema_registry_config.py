@@ -38,7 +38,7 @@ class StoreType(StrEnum):
 
 
 _JAVA_STORES = dict.fromkeys(
-    ("JKS", "PKCS12"), "convert the store to PEM with keytool and openssl, as docs/streamer.md shows"
+    ("JKS", "PKCS12"), "convert the store to PEM with keytool and openssl (docs/kafka-properties.md has the lines)"
 )
 
 

@@ -23,7 +23,9 @@ from hoodie.avro.columnar_decoder import DecodedRecords, decode_resolved
 from hoodie.avro.datum_reader import read_datums
 from hoodie.avro.schema_converters import remove_meta_columns
 from hoodie.avro.schema_resolution import resolved_columns
-from hoodie.exception import HoodieSchemaException
+from hoodie.exception import HoodieReadFromSourceException, HoodieSchemaException
+from hoodie.utilities.config.avro_kafka_source_config import DESERIALIZER_CLASS
+from hoodie.utilities.config.schema_registry_config import REGISTRY_URL
 from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason, error_batch
 from hoodie.utilities.schema.schema_registry_client import AVRO, SchemaRegistryClient, UnknownSchemaException
 from hoodie.utilities.sources.helpers.message_decoder import MessageDecoder, Messages
@@ -36,6 +38,7 @@ _PIECE_BYTES = 64 << 20
 """Messages are copied into one buffer, up to so many bytes at a time."""
 _MAX_PAYLOAD_BYTES = 1 << 20
 _MAX_JSON_BYTES = 1 << 16
+_MAX_UNKNOWN = 1000
 _MAX_JSON_TEXTS = 1000
 """The JSON texts of bad messages are made one by one; of many or large ones, the bytes must do."""
 
@@ -104,12 +107,14 @@ class AvroDecoder(MessageDecoder):
         Raises:
             HoodieSourceTimeoutException: The schema registry does not answer.
             HoodieSchemaProviderException: The schema registry refuses to answer.
+            HoodieReadFromSourceException: The registry knows none of very many schemas: the messages are not its own.
         """
         values = messages.values
         present = np.array([number for number, value in enumerate(values) if value is not None], np.int64)
         contents = [value for value in values if value is not None]
+        where = f"topic {messages.topic}, partition {messages.partition}"
         pieces = [
-            (present[first:until], contents[first:until], self._decode_piece(contents[first:until]))
+            (present[first:until], contents[first:until], self._decode_piece(contents[first:until], where))
             for first, until in _pieces(contents)
         ]
         events = [
@@ -129,7 +134,7 @@ class AvroDecoder(MessageDecoder):
         offsets = messages.offsets[np.concatenate(kept)]
         return DecodedBatch(rows, error_batch(events), RowOrigin(offsets, messages.topic, messages.partition))
 
-    def _decode_piece(self, contents: list[bytes]) -> _Piece:
+    def _decode_piece(self, contents: list[bytes], where: str) -> _Piece:
         content = b"".join(contents)
         ends = np.cumsum(np.fromiter(map(len, contents), np.int64, len(contents)))
         starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
@@ -146,11 +151,21 @@ class AvroDecoder(MessageDecoder):
         }
         ids = data[(starts[framed] + 1)[:, None] + np.arange(4)].view(">i4").ravel().astype(np.int64)
         groups = []
-        for schema_id in np.unique(ids).tolist():
+        unknown = 0
+        # The most frequent one first.
+        found, counts = np.unique(ids, return_counts=True)
+        for schema_id in found[np.argsort(-counts, kind="stable")].tolist():
             places = framed[ids == schema_id]
             written, reason = self._schema_of(schema_id)
             if written is None:
                 bad |= dict.fromkeys(places.tolist(), _Bad(reason))
+                unknown += 1
+                if unknown > _MAX_UNKNOWN and not groups:
+                    raise HoodieReadFromSourceException(
+                        f"The registry lacks all of {unknown} schema ids of messages of {where}: they are not written "
+                        f"with {self._client!r}. Correct {REGISTRY_URL}; or set {DESERIALIZER_CLASS} = "
+                        "ByteArrayDeserializer for bare Avro messages"
+                    )
                 continue
             told = f"schema {schema_id}: "
             groups.append(self._group(written, content, starts, ends, places, told, _FRAME_BYTES))

@@ -16,7 +16,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hoodie.exception import HoodieSchemaException, HoodieSchemaProviderException, HoodieSourceTimeoutException
+from hoodie.exception import (
+    HoodieReadFromSourceException,
+    HoodieSchemaException,
+    HoodieSchemaProviderException,
+    HoodieSourceTimeoutException,
+)
 from hoodie.utilities.config.schema_registry_config import SchemaRegistryClientConfig
 from hoodie.utilities.ingestion.error_event import ERROR_SCHEMA
 from hoodie.utilities.schema.schema_registry_client import SchemaRegistryClient, parse_hosts
@@ -183,6 +188,20 @@ def test_a_registry_that_is_down_stops_the_round() -> None:
     assert decoder.decode(messages_of([message])).rows.num_rows == 1
     with pytest.raises(HoodieSourceTimeoutException, match="connection refused"):
         decoder.decode(messages_of([framed(2, b"")]))
+
+
+def test_messages_of_another_registry_stop_the_round(registry: StubRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hoodie.utilities.sources.helpers.avro_decoder._MAX_UNKNOWN", 20)
+    registry.register("trips-value", WANTED)
+    good = framed(1, datum(TRIP, trip("a")))
+    strange = [framed(number, b"x") for number in range(100, 130)]
+    decoder = AvroDecoder(WANTED, client(registry))
+    with pytest.raises(HoodieReadFromSourceException, match="lacks all of 21 schema ids .*topic trips, partition 3"):
+        decoder.decode(messages_of(strange))
+    assert len(registry.requests) == 21
+    found = decoder.decode(messages_of([*strange, good, good]))
+    assert found.rows.num_rows == 2
+    assert len(errors_of(found)) == 30
 
 
 def test_a_schema_that_is_registered_later_is_found_later(registry: StubRegistry) -> None:
