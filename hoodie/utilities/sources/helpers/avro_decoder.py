@@ -150,7 +150,7 @@ class AvroDecoder(MessageDecoder):
             number: _Bad(_no_frame(contents[number])) for number in np.flatnonzero(~is_framed).tolist()
         }
         ids = data[(starts[framed] + 1)[:, None] + np.arange(4)].view(">i4").ravel().astype(np.int64)
-        groups = []
+        groups: list[_Piece] = []
         unknown = 0
         # The most frequent one first.
         found, counts = np.unique(ids, return_counts=True)
