@@ -17,6 +17,7 @@ TOMBSTONES: Final = "hoodie.streamer.source.kafka.tombstones"
 OAUTH_CALLBACK: Final = "hoodie.streamer.source.kafka.oauth.callback"
 MAX_BATCH_BYTES: Final = "hoodie.streamer.source.kafka.max.batch.bytes"
 POST_PROCESSOR: Final = "hoodie.streamer.source.json.kafka.processor.class"
+JSON_DESERIALIZER: Final = "hoodie.streamer.source.kafka.json.value.deserializer.class"
 _KAFKA: Final = "hoodie.streamer.source.kafka."
 
 
@@ -34,6 +35,13 @@ class KafkaResetOffsetStrategies(StrEnum):
     LATEST = "latest"
     EARLIEST = "earliest"
     GROUP = "group"
+
+
+class JsonDeserializer(StrEnum):
+    """The classes of Java that name a form of JSON messages."""
+
+    BARE = "org.apache.kafka.common.serialization.StringDeserializer"
+    REGISTRY = "io.confluent.kafka.serializers.json.KafkaJsonSchemaDeserializer"
 
 
 class Tombstones(StrEnum):
@@ -107,6 +115,23 @@ class KafkaSourceConfig(PropertyGroup):
     """The most milliseconds between two questions."""
     max_retry_count: int = property_field(f"{_KAFKA}retry.max_count", integer(minimum=0), 4)
     """The number of times that a question is asked again."""
+
+
+@attrs.frozen(kw_only=True, repr=False)
+class JsonKafkaSourceConfig(PropertyGroup):
+    """Properties of the decoding of JSON messages.
+
+    Hudi: org.apache.hudi.utilities.sources.JsonKafkaSource.Config.
+    """
+
+    deserializer_class: JsonDeserializer = property_field(
+        JSON_DESERIALIZER,
+        choice(JsonDeserializer, aliases={one.value.rpartition(".")[2].upper(): one for one in JsonDeserializer}),
+        JsonDeserializer.BARE,
+        since="1.1.0",
+    )
+    """The form of the messages. StringDeserializer: JSON alone. KafkaJsonSchemaDeserializer: each one begins with the
+    five bytes of a schema registry, which are left out; the columns are told as for other messages."""
 
 
 @attrs.frozen(kw_only=True, repr=False)

@@ -10,8 +10,13 @@ from typing import Final
 import pyarrow as pa
 
 from hoodie.exception import HoodieConfigException, HoodieSchemaProviderException
-from hoodie.utilities.config.kafka_source_config import POST_PROCESSOR, JsonKafkaPostProcessorConfig
-from hoodie.utilities.sources.helpers.json_decoder import JsonDecoder
+from hoodie.utilities.config.kafka_source_config import (
+    POST_PROCESSOR,
+    JsonDeserializer,
+    JsonKafkaPostProcessorConfig,
+    JsonKafkaSourceConfig,
+)
+from hoodie.utilities.sources.helpers.json_decoder import JsonDecoder, without_frame
 from hoodie.utilities.sources.helpers.json_schema_inference import infer_schema
 from hoodie.utilities.sources.helpers.kafka_rows import SOURCE_COLUMNS
 from hoodie.utilities.sources.helpers.message_decoder import MessageDecoder
@@ -44,6 +49,8 @@ class JsonKafkaSource(KafkaSource):
                 "module:function), or write a class with fetch(position, limit) and name it as --source-class "
                 "module:Class"
             )
+        form = context.properties.read(JsonKafkaSourceConfig).deserializer_class
+        self._is_framed = form is JsonDeserializer.REGISTRY
         self._announced: pa.Schema | None = None
 
     def make_decoder(self, first_messages: FirstMessages) -> MessageDecoder:
@@ -56,15 +63,15 @@ class JsonKafkaSource(KafkaSource):
             HoodieSchemaProviderException: Nobody told the columns, and no message has any.
         """
         if self.context.schema_provider is not None:
-            return JsonDecoder(self.context.schema_provider.load_source_schema())
+            return JsonDecoder(self.context.schema_provider.load_source_schema(), self._is_framed)
         columns = self.context.load_table_schema()
         if columns is not None:
             added = {field.name for field in self.columns.added} | set(SOURCE_COLUMNS)
             kept = [field.with_nullable(True) for field in columns if field.name not in added]
             self._announce(pa.schema(kept), "those of the table; other fields of messages are left out")
-            return JsonDecoder.of_columns(pa.schema(kept))
+            return JsonDecoder.of_columns(pa.schema(kept), self._is_framed)
         messages = first_messages()
-        found = infer_schema(messages)
+        found = infer_schema(map(without_frame, messages) if self._is_framed else messages)
         if found is None:
             raise HoodieSchemaProviderException(
                 f"the columns of topic {self.topic} are not known: none of the first {len(messages)} messages is a "
@@ -72,7 +79,7 @@ class JsonKafkaSource(KafkaSource):
                 "hoodie.streamer.schemaprovider.source.schema.file, or --schema FILE"
             )
         self._announce(found, f"taken from the first {len(messages)} messages; a schema file tells them for certain")
-        return JsonDecoder.of_columns(found)
+        return JsonDecoder.of_columns(found, self._is_framed)
 
     def _announce(self, columns: pa.Schema, whence: str) -> None:
         if columns != self._announced:

@@ -214,6 +214,21 @@ def test_columns_that_nobody_told_come_from_the_table_or_from_the_messages(broke
     assert len([line for line in of_table.lines if "those of the table" in line]) == 1
 
 
+def test_frames_of_a_schema_registry_are_taken_off(broker: KafkaBroker) -> None:
+    topic = broker.topic(1)
+    broker.produce(topic, [b"\0\0\0\0\7" + one for one in trips(0, 2)] + [b"\1\0\0\0\7{}", b"\0\0\0", *trips(2, 1)])
+    name = "hoodie.deltastreamer.source.kafka.json.value.deserializer.class"
+    framed = {name: "io.confluent.kafka.serializers.json.KafkaJsonSchemaDeserializer"}
+    for schema in (TRIP, None):
+        reader = TopicReader(broker, topic, schema, properties=framed)
+        assert reader.numbers() == [0, 1]
+        assert [error["offset"] for error in reader.errors] == [2, 3, 4]
+        assert reader.errors[0]["message"] == "it does not begin with the zero and the schema id of a schema registry"
+        assert "not one JSON object" in reader.errors[1]["message"]
+    with pytest.raises(HoodieConfigException, match="StringDeserializer or io.confluent"):
+        TopicReader(broker, topic, properties={name: "com.example.MyDeserializer"})
+
+
 def test_a_topic_without_any_object_needs_a_schema(broker: KafkaBroker) -> None:
     topic = broker.topic(1)
     broker.produce(topic, [b"null", b"[1]", None])

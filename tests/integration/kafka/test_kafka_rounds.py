@@ -53,6 +53,17 @@ def test_messages_of_a_partition_stay_in_order(broker: KafkaBroker) -> None:
         assert [n for one in own for n in one.origin.numbers.tolist()] == [*range(45_000)]  # type: ignore[union-attr]
 
 
+def test_ranges_of_spark_are_read_apart_from_each_other(broker: KafkaBroker) -> None:
+    topic = broker.topic(2)
+    broker.produce(topic, trips(0, 90))
+    broker.produce(topic, trips(100, 10), partition=1)
+    reader = TopicReader(broker, topic, properties={f"{KAFKA}minPartitions": "4"})
+    reader.source.context = attrs.evolve(reader.source.context, spark=object())  # type: ignore[arg-type]
+    batch = reader.fetch()
+    read = [[n for one in part.batches() for n in one.rows.column("n").to_pylist()] for part in batch.reads]
+    assert read == [[*range(25)], [*range(25, 50)], [*range(50, 75)], [*range(75, 90)], [*range(100, 110)]]
+
+
 def test_the_limit_and_max_events_bound_a_round(broker: KafkaBroker) -> None:
     topic = broker.topic(2)
     broker.produce(topic, trips(0, 10))

@@ -48,6 +48,8 @@ _SMALL_BLOCK = 64
 _MAX_BLOCK_BYTES = 64 * 1024 * 1024
 _NOT_A_NUMBER = re.compile(rb"[:\[,]\s*-?(?:NaN|Inf)")
 _WIDE = Context(prec=40)
+_FRAME_BYTES = 5
+_NO_FRAME = "it does not begin with the zero and the schema id of a schema registry"
 _NO_NUMBERS = (b"Na", b"In")
 """The beginnings of what Arrow's reader takes for numbers."""
 _OPENING, _CLOSING = ord("{"), ord("}")
@@ -82,21 +84,24 @@ class JsonDecoder(MessageDecoder):
 
     Attributes:
         avro_schema: The schema of the rows, as JSON of an Avro record.
+        is_framed: Whether each message begins with the frame of a schema registry: a zero, and the id of a schema.
     """
 
     avro_schema: str
+    is_framed: bool = False
 
     @classmethod
-    def of_columns(cls, columns: pa.Schema) -> JsonDecoder:
+    def of_columns(cls, columns: pa.Schema, is_framed: bool = False) -> JsonDecoder:
         """A decoder for columns whose Avro schema is not known.
 
         Args:
             columns: The columns.
+            is_framed: Whether each message begins with the frame of a schema registry.
 
         Raises:
             HoodieSchemaException: A column has a type or a name that cannot be stored.
         """
-        return cls(to_avro(columns, "json_record", "hoodie.streamer"))
+        return cls(to_avro(columns, "json_record", "hoodie.streamer"), is_framed)
 
     @property
     def schema(self) -> pa.Schema:
@@ -113,11 +118,11 @@ class JsonDecoder(MessageDecoder):
         texts = [value for value in messages.values if value]
         if len(texts) < len(messages):
             present = np.flatnonzero(np.fromiter(map(bool, messages.values), np.bool_, len(messages)))
-        decoded = self.decode_objects(texts)
+        decoded = self.decode_objects(list(map(without_frame, texts)) if self.is_framed else texts)
         events = [
             ErrorEvent(
                 ErrorReason.JSON_AVRO_DESERIALIZATION_FAILURE,
-                reason,
+                reason if texts[number][:1] == b"\0" or not self.is_framed else _NO_FRAME,
                 texts[number],
                 topic=messages.topic,
                 partition=messages.partition,
@@ -218,6 +223,15 @@ class JsonDecoder(MessageDecoder):
                 for part in self._decode_good(texts, good[first : first + step])
             ]
         return [DecodedObjects(rows, good, ())]
+
+
+def without_frame(message: bytes) -> bytes:
+    """The JSON of a message with the frame of a schema registry; nothing if it has none.
+
+    Args:
+        message: The message.
+    """
+    return message[_FRAME_BYTES:] if message[:1] == b"\0" else b""
 
 
 @attrs.frozen(eq=False)
