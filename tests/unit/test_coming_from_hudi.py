@@ -14,6 +14,7 @@ from hoodie import HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.config.property import all_keys
 from hoodie.config.hudi_keys import KeyClass, find_hudi_key
 from hoodie.config.write_config import GROUPS
+from hoodie.utilities.config.groups import STREAMER_GROUPS
 from tests.support.hudi_options_page import load_hudi_defaults
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -43,7 +44,7 @@ def test_every_class_of_the_page_exists_and_stands_in_the_map(row: list[str]) ->
 
 
 def test_every_option_of_the_page_is_one() -> None:
-    known = all_keys(GROUPS.values())
+    known = all_keys([*GROUPS.values(), *STREAMER_GROUPS])
     names = set(re.findall(r"[`\"](hoodie\.[a-z][a-z_.]+[a-z])[`\"=]", PAGE))
     modules = {name for name in names if name.split(".")[1] in ("spark", "common", "execution", "keygen", "exception")}
     calls = {name for name in names if hasattr(hoodie, name.split(".")[1])}
