@@ -1,8 +1,13 @@
-"""Classes and functions of users, by the names that they give: ``package.module:name``."""
+"""Classes and functions of users, by the names that they give: ``package.module:name``.
+
+Modules are found in the folders of PYTHONPATH and, after all others, in the working folder.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import Any
 
 from hoodie.exception import HoodieConfigException, HoodieException
@@ -20,12 +25,15 @@ def load_attribute(module: str, attribute: str, given: str, advice: str = "") ->
     Raises:
         HoodieConfigException: There is no such module or name, or importing it fails.
     """
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
     try:
         return getattr(importlib.import_module(module), attribute)
     except Exception as error:  # A module of the user's may raise anything.
         raise HoodieConfigException(
             f"{given} cannot be imported ({type(error).__name__}: {error}){advice}. Modules are found in the folders "
-            "of PYTHONPATH"
+            f"of PYTHONPATH and in {here}"
         ) from error
 
 
