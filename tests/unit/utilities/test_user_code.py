@@ -16,7 +16,7 @@ def test_a_module_of_the_working_folder_is_found_last(tmp_path: Path, monkeypatc
     program = (
         "import sys; sys.path = [part for part in sys.path if part]; "
         "from hoodie.utilities.user_code import load_attribute; "
-        "print(load_attribute('module_of_the_working_folder', 'VALUE', '--flag'), load_attribute('json', 'dumps', '')(1))"
+        "print(load_attribute('module_of_the_working_folder', 'VALUE', ''), load_attribute('json', 'dumps', '')(1))"
     )
     root = str(Path(__file__).parents[3])
 
