@@ -31,6 +31,7 @@ from hoodie.avro.schema_converters import to_arrow, to_avro
 from hoodie.avro.schema_reader import AvroReader, parse_record
 from hoodie.common.model.record_columns import META_COLUMN_SET
 from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason, error_batch
+from hoodie.utilities.sources.helpers.json_time_columns import OtherTextError, is_read_at_once, times_of_texts
 from hoodie.utilities.sources.helpers.json_values import (
     MAX_DEPTH,
     JsonValueError,
@@ -211,18 +212,15 @@ class JsonDecoder(MessageDecoder):
             return []
         if block is None:
             block = b"\n".join([texts[position] for position in good.tolist()])
-        try:
-            rows = _plan(self.avro_schema).read(block, len(good), self.schema)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, _BlockRefusedError):
-            if len(good) <= _SMALL_BLOCK:
-                return [self.decode_singly(texts, good.tolist())]
-            step = -(-len(good) // _PIECES)
-            return [
-                part
-                for first in range(0, len(good), step)
-                for part in self._decode_good(texts, good[first : first + step])
-            ]
-        return [DecodedObjects(rows, good, ())]
+        rows = _plan(self.avro_schema).read(block, len(good), self.schema, texts[int(good[0])])
+        if rows is not None:
+            return [DecodedObjects(rows, good, ())]
+        if len(good) <= _SMALL_BLOCK:
+            return [self.decode_singly(texts, good.tolist())]
+        step = -(-len(good) // _PIECES)
+        return [
+            part for first in range(0, len(good), step) for part in self._decode_good(texts, good[first : first + step])
+        ]
 
 
 def without_frame(message: bytes) -> bytes:
@@ -234,44 +232,89 @@ def without_frame(message: bytes) -> bytes:
     return message[_FRAME_BYTES:] if message[:1] == b"\0" else b""
 
 
-@attrs.frozen(eq=False)
 class _Plan:
     """The parts that reading needs for a schema, made once in a process.
 
-    Attributes:
-        wire_schema: The columns as Arrow's JSON reader gives them; None if it cannot give them.
-        unfinished: The columns that need more than the reader does.
+    Args:
+        wire_schema: The columns as Arrow's JSON reader gives them, with numbers for times; None if it cannot give them.
+        types: The types of the columns.
         converter: The rules for single messages.
     """
 
-    wire_schema: pa.Schema | None
-    unfinished: Sequence[tuple[int, AvroType]]
-    converter: MercifulJsonConverter
+    def __init__(
+        self, wire_schema: pa.Schema | None, types: Sequence[AvroType], converter: MercifulJsonConverter
+    ) -> None:
+        self.wire_schema = wire_schema
+        self.converter = converter
+        self._types = types
+        self._unfinished = [number for number, avro in enumerate(types) if _needs_more(avro)]
+        self._times = [number for number in self._unfinished if is_read_at_once(_without_null(types[number]))]
+        self._texts: frozenset[int] = frozenset()
+        """The columns whose times were texts in the last block."""
 
-    def read(self, block: bytes, count: int, schema: pa.Schema) -> pa.RecordBatch:
+    def read(self, block: bytes, count: int, schema: pa.Schema, first: bytes) -> pa.RecordBatch | None:
         """Read a block.
 
         Args:
             block: The texts, with ends of lines between them.
             count: The number of texts.
             schema: The columns of the rows.
+            first: The first text, which tells how times are written.
 
-        Raises:
-            _BlockRefusedError: Rows are not what the texts say.
-            pyarrow.ArrowInvalid: A text is wrong, or of other types.
+        Returns:
+            The rows; None if the texts have to be looked at one by one.
         """
+        before = self._texts
+        found = self._read(block, count, schema, before)
+        if found is not None or not self._times:
+            return found
+        texts = self._texts_in(first, before)
+        if texts != before:
+            found = self._read(block, count, schema, texts)
+            if found is not None:
+                self._texts = texts
+        return found
+
+    def _texts_in(self, message: bytes, before: frozenset[int]) -> frozenset[int]:
+        """The columns whose times are texts in a message; those that it lacks stay as they were."""
+        try:
+            found = parse_object(message)
+        except JsonValueError:
+            return before
+        values = {number: found.get(self._names[number]) for number in self._times}
+        return frozenset(
+            number for number, value in values.items() if (number in before if value is None else type(value) is str)
+        )
+
+    @property
+    def _names(self) -> Sequence[str]:
+        return [] if self.wire_schema is None else self.wire_schema.names
+
+    def _read(self, block: bytes, count: int, schema: pa.Schema, texts: frozenset[int]) -> pa.RecordBatch | None:
+        try:
+            return self._read_rows(block, count, schema, texts)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OtherTextError, _BlockRefusedError):
+            return None
+
+    def _read_rows(self, block: bytes, count: int, schema: pa.Schema, texts: frozenset[int]) -> pa.RecordBatch:
+        wire_schema = self.wire_schema
+        if texts and wire_schema is not None:
+            fields = [one.with_type(pa.string()) if n in texts else one for n, one in enumerate(wire_schema)]
+            wire_schema = pa.schema(fields)
         table = pyarrow.json.read_json(
             pa.BufferReader(block),
             read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(block) + 1),
-            parse_options=pyarrow.json.ParseOptions(
-                explicit_schema=self.wire_schema, unexpected_field_behavior="ignore"
-            ),
+            parse_options=pyarrow.json.ParseOptions(explicit_schema=wire_schema, unexpected_field_behavior="ignore"),
         )
         if table.num_rows != count:
             raise _BlockRefusedError
         columns = [_one_array(column) for column in table.columns]
-        for number, avro in self.unfinished:
-            columns[number] = _finished(avro, columns[number])
+        for number in self._unfinished:
+            avro = self._types[number]
+            if number in texts:
+                columns[number] = times_of_texts(_without_null(avro), columns[number])
+            else:
+                columns[number] = _finished(avro, columns[number])
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -290,8 +333,7 @@ def _plan(avro_schema: str) -> _Plan:
                 for (name, avro), data_type in zip(fields, wire, strict=True)
             ]
         )
-    unfinished = [(number, avro) for number, (_, avro) in enumerate(fields) if _needs_more(avro)]
-    return _Plan(wire_schema, unfinished, MercifulJsonConverter(record))
+    return _Plan(wire_schema, [avro for _, avro in fields], MercifulJsonConverter(record))
 
 
 def _without_null(avro: AvroType) -> AvroType:

@@ -309,6 +309,48 @@ def test_good_messages_are_never_read_one_by_one(monkeypatch: pytest.MonkeyPatch
     assert DECODER.decode_objects(messages).rows.num_rows == len(messages) > 200
 
 
+TIMES = ["2024-02-29T23:59:59Z", "1969-12-31 00:00:00.5+01:00", "2024-02-29T23:59:59.999999", "2024-02-29 11:36",
+         "2024-02-29T23:59:59.9999999Z", "2023-02-29T00:00:00Z", "2024-01-01T24:00:00Z", "2024-01-01T23:59:60Z",
+         "1720870561951000", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59.123-17:59", "2024-01-01T00:00:00+18:01",
+         "2024-01-01", "2024-01-01T00:00:00.Z", "2024-01-01t00:00:00z", ""]  # fmt: skip
+DATES = ["2024-02-29", "1969-12-31", "2023-02-29", "0000-01-01", "9999-12-31", "2024-1-1", "19000", "2024-01-01Z"]
+
+
+def message_of_texts(number: int, day: str, at: str, at_ms: str, local: str) -> bytes:
+    return json.dumps({"id": f"k{number}", "day": day, "at": at, "at_ms": at_ms, "local": local}).encode()
+
+
+@pytest.mark.parametrize("field", ["day", "at", "at_ms", "local"])
+def test_texts_of_times_are_the_same_both_ways(field: str) -> None:
+    usual = {"day": "2024-07-13", "at": "2024-07-13T11:36:01.951+01:00", "at_ms": "2024-07-13 11:36:01.951",
+             "local": "2024-07-13T11:36:01"}  # fmt: skip
+    for odd in [*TIMES, *DATES]:
+        messages = [message_of_texts(number, **usual) for number in range(100)]
+        messages += [message_of_texts(number, **{**usual, field: odd}) for number in range(100)]
+        by_block = DECODER.decode_objects(messages)
+        singly = DECODER.decode_singly(messages, range(len(messages)))
+        assert by_block.rows.equals(singly.rows), odd
+        assert list(by_block.failures) == list(singly.failures), odd
+
+
+def test_usual_texts_of_times_are_never_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = []
+    parse = json_decoder.parse_object
+    monkeypatch.setattr(json_decoder, "parse_object", lambda text: looked_at.append(text) or parse(text))
+    usual = ("2024-07-13", "2024-07-13T11:36:01.951123Z", "2024-07-13T11:36:01+02:00", "2024-07-13 11:36:01")
+    messages = [message_of_texts(number, *usual) for number in range(1_000)]
+    for _ in range(3):
+        row = DECODER.decode_objects(messages).rows.slice(7, 1).to_pylist()[0]
+    assert (row["day"], row["local"]) == (date(2024, 7, 13), datetime(2024, 7, 13, 11, 36, 1))
+    assert row["at"] == datetime(2024, 7, 13, 11, 36, 1, 951123, UTC)
+    assert row["at_ms"] == datetime(2024, 7, 13, 9, 36, 1, tzinfo=UTC)
+    # One message told that they are texts.
+    assert len(looked_at) <= 1
+    numbers = [json.dumps({"id": "a", "at": number}).encode() for number in range(100)]
+    assert DECODER.decode_objects(numbers).rows.num_rows == 100
+    assert len(looked_at) <= 2
+
+
 def test_a_bad_message_makes_few_others_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at = []
     parse = json_decoder.parse_object
