@@ -229,7 +229,7 @@ def describe_round(result: SyncResult, table_name: str, number: int) -> str:
         what = f"nothing new in {took}"
     parts = [f"round {number} of {table_name}: {what}"]
     if result.error_count:
-        parts.append(f"{result.error_count:,} errors")
+        parts.append("1 error" if result.error_count == 1 else f"{result.error_count:,} errors")
     before, after = _shown(result.position_before), _shown(result.position_after)
     if before == after:
         parts += [] if after is None else [f"position {after}"]

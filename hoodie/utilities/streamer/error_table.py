@@ -131,7 +131,6 @@ class ErrorTableWriter(BaseErrorTableWriter):
                 **_shared(context.writer_properties),
                 "hoodie.table.name": context.table_name,
                 "hoodie.datasource.write.recordkey.field": "error_id",
-                "hoodie.datasource.write.operation": "upsert",
                 # Streamers of several sources may have one error table.
                 "hoodie.write.lock.wait.retry": "true",
             },

@@ -58,7 +58,9 @@ _VALUES = st.recursive(
     max_leaves=6,
 )
 _MESSAGES = st.lists(st.dictionaries(st.sampled_from("abcd"), _VALUES, max_size=4), min_size=1, max_size=10)
-_BROKEN = st.sampled_from([b"", b"?", b"null", b"[1]", b'{"a":1}{"a":"x"}', b'{"a"', b"\xff", b'{"a":1,"a":"x"}'])
+_BROKEN = st.sampled_from(
+    [b"", b"?", b"null", b"[1]", b'{"a":1}{"a":"x"}', b'{"z":1}{"z":2}', b'{"a"', b"\xff", b'{"a":1,"a":"x"}']
+)
 
 
 @given(st.lists(_SCALARS | _VALUES, min_size=1, max_size=4), st.lists(_BROKEN, max_size=2), st.integers(0, 2))
