@@ -45,6 +45,8 @@ NOTHING_TAKEN: Final = -(2**63)
 _LARGEST: Final = 2**63 - 1
 _ROOT_KEY: Final = "hoodie.streamer.source.dfs.root"
 _SELECTOR_KEY: Final = "hoodie.streamer.source.input.selector"
+_CLOCKS_DIFFER_MS: Final = 3_600_000
+"""Files whose time is further ahead of this machine's clock wait."""
 _NAMES_BYTES: Final = 64 * 1024
 """More names than this are kept as hashes."""
 _HASH_BYTES: Final = 8
@@ -90,7 +92,8 @@ class DFSPathSelector:
         HoodieConfigException: Properties are wrong, there is no root, or no storage for it.
 
     Hudi: org.apache.hudi.utilities.sources.helpers.DFSPathSelector. Differs: a first file larger than the limit is
-    taken alone, where Hudi waits for ever; files that appear late with the time of the position are taken; globs.
+    taken alone, where Hudi waits for ever; files that appear late with the time of the position are taken; files of the
+    future wait, since they would hide all others; globs.
     """
 
     def __init__(self, properties: StreamerProperties, storage_options: StorageOptions | None = None) -> None:
@@ -153,12 +156,29 @@ class DFSPathSelector:
         """
         after = position_of(checkpoint)
         taken = TakenFiles.of(checkpoint, self.root)
-        before = time.time_ns() // 1_000_000 - self._config.min_age_ms if self._config.min_age_ms else _LARGEST
-        found = {
-            file.path: file
-            for file in self.list_files()
-            if file.size_bytes and after <= file.modification_time_ms <= before and not is_hidden(file.name)
-        }
+        now = time.time_ns() // 1_000_000
+        future = now + _CLOCKS_DIFFER_MS
+        before = now - self._config.min_age_ms if self._config.min_age_ms else future
+        if after > future:
+            logger.warning(
+                "the position %d is %d s in the future: files of earlier times are not read. If a file with a wrong "
+                "time was read, give --checkpoint TIME", after, (after - now) // 1000,
+            )  # fmt: skip
+        found: dict[str, FileStatus] = {}
+        early: list[FileStatus] = []
+        for file in self.list_files():
+            if not file.size_bytes or file.modification_time_ms < after or is_hidden(file.name):
+                continue
+            if file.modification_time_ms <= before:
+                found[file.path] = file
+            elif file.modification_time_ms > future:
+                early.append(file)
+        if early:
+            logger.warning(
+                "%d files wait until their time: the last change of %s is %d s in the future. Read now, it would hide "
+                "all files that come before then; correct its time, or the clock",
+                len(early), early[0].path, (early[0].modification_time_ms - now) // 1000,
+            )  # fmt: skip
         eligible = [
             file
             for file in found.values()

@@ -182,6 +182,21 @@ def test_files_younger_than_the_least_age_wait(tmp_path: Path) -> None:
     assert names(selector(tmp_path).select(None, None)) == ["old", "young"]
 
 
+def test_files_of_the_future_wait_since_they_would_hide_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = time.time_ns() // 1_000_000
+    put(tmp_path / "a", 1, now)
+    put(tmp_path / "soon", 1, now + 60_000)
+    put(tmp_path / "wrong", 1, now + 86_400_000)
+    chosen = selector(tmp_path).select(None, None)
+    assert names(chosen) == ["a", "soon"]
+    assert f"1 files wait until their time: the last change of {tmp_path}/wrong is 86" in caplog.text
+    caplog.clear()
+    assert names(selector(tmp_path).select(Checkpoint(str(now + 90_000_000)), None)) == []
+    assert "is 89999 s in the future" in caplog.text or "is 90000 s in the future" in caplog.text
+
+
 def test_globs_choose_files_and_folders(tmp_path: Path) -> None:
     for name in ("in/a.json", "in/b.csv", "in/x/c.json", "in/y/d.json", "in/y/z/e.json", "in/_x/f.json", "in/.g.json"):
         put(tmp_path / name, 1, 1000)
