@@ -22,8 +22,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(autouse=True)
 def lists() -> Iterator[None]:
     yield
-    ListSource.LISTS.clear()
-    ListSource.SCHEMAS.clear()
+    ListSource.clear()
 
 
 def run(spark: SparkSession, path: Path, properties: dict[str, str], **flags: Any) -> SyncResult:

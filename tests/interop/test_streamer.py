@@ -23,8 +23,7 @@ FLAGGED = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
 @pytest.fixture(autouse=True)
 def lists() -> Iterator[None]:
     yield
-    ListSource.LISTS.clear()
-    ListSource.SCHEMAS.clear()
+    ListSource.clear()
 
 
 def some(first: int, count: int) -> list[tuple[Any, ...]]:

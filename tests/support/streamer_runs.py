@@ -56,6 +56,12 @@ class ListSource(Source):
     fetched: list[tuple[str | None, int]] = []  # noqa: RUF012
     told: list[str] = []  # noqa: RUF012
 
+    @classmethod
+    def clear(cls) -> None:
+        """Forget all lists, and what sources were asked and told."""
+        for kept in (cls.LISTS, cls.SCHEMAS, cls.fetched, cls.told):
+            kept.clear()
+
     def __init__(self, context: SourceContext) -> None:
         super().__init__(context)
         self.name = context.properties["hoodie.streamer.source.dfs.root"]

@@ -15,7 +15,13 @@ from hoodie.utilities.config.dfs_source_config import (
 from hoodie.utilities.config.error_table_config import HoodieErrorTableConfig
 from hoodie.utilities.config.hoodie_incr_source_config import HoodieIncrSourceConfig
 from hoodie.utilities.config.jdbc_source_config import JdbcSourceConfig
-from hoodie.utilities.config.kafka_source_config import JsonKafkaPostProcessorConfig, KafkaSourceConfig
+from hoodie.utilities.config.kafka_callback_config import HoodieWriteCommitKafkaCallbackConfig
+from hoodie.utilities.config.kafka_source_config import (
+    JsonKafkaPostProcessorConfig,
+    JsonKafkaSourceConfig,
+    KafkaSourceConfig,
+)
+from hoodie.utilities.config.offset_validator_config import OffsetValidatorConfig
 from hoodie.utilities.config.proto_kafka_source_config import ProtoKafkaSourceConfig
 from hoodie.utilities.config.schema_provider_config import (
     FilebasedSchemaProviderConfig,
@@ -31,6 +37,7 @@ STREAMER_GROUPS: Final[tuple[type[Any], ...]] = (
     HoodieStreamerConfig,
     HoodieErrorTableConfig,
     KafkaSourceConfig,
+    JsonKafkaSourceConfig,
     JsonKafkaPostProcessorConfig,
     AvroKafkaSourceConfig,
     ProtoKafkaSourceConfig,
@@ -47,6 +54,8 @@ STREAMER_GROUPS: Final[tuple[type[Any], ...]] = (
     SchemaProviderPostProcessorConfig,
     SchemaRegistryClientConfig,
     SqlTransformerConfig,
+    OffsetValidatorConfig,
+    HoodieWriteCommitKafkaCallbackConfig,
 )
 STREAMER_PREFIXES: Final = (
     "hoodie.streamer.csv.",

@@ -22,6 +22,7 @@ from hoodie.spark import load
 from hoodie.storage.storage_path import normalise_path
 from hoodie.utilities.checkpointing.initial_checkpoint_provider import make_initial_checkpoint_provider
 from hoodie.utilities.config.error_table_config import HoodieErrorTableConfig
+from hoodie.utilities.config.offset_validator_config import OffsetValidatorConfig
 from hoodie.utilities.config.streamer_properties import StreamerProperties
 from hoodie.utilities.config.streamer_run_config import HoodieStreamerConfig
 from hoodie.utilities.ingestion.http_endpoint import MetricsEndpoint
@@ -35,7 +36,13 @@ from hoodie.utilities.streamer.checkpoint_utils import check_source_id
 from hoodie.utilities.streamer.dry_run import DryRun, look_ahead
 from hoodie.utilities.streamer.error_table import create_error_writer
 from hoodie.utilities.streamer.local_engine import LocalStreamerEngine
-from hoodie.utilities.streamer.run_options import load_properties, log_properties, write_config_of
+from hoodie.utilities.streamer.offset_validator import SparkKafkaOffsetValidator
+from hoodie.utilities.streamer.run_options import (
+    load_properties,
+    log_properties,
+    validates_offsets,
+    write_config_of,
+)
 from hoodie.utilities.streamer.stream_sync import StreamerRun, StreamSync
 from hoodie.utilities.streamer.streamer_config import StreamerConfig
 from hoodie.utilities.streamer.streamer_engine import StreamerEngine
@@ -221,6 +228,9 @@ class HoodieStreamer:
             transformer=make_transformer(config.transformer_classes),
             error_writer=create_error_writer(properties, write_config),
             error_table=properties.read(HoodieErrorTableConfig),
+            offsets=SparkKafkaOffsetValidator(properties.read(OffsetValidatorConfig))
+            if validates_offsets(properties)
+            else None,
             initial=_initial_of(config, properties, storage_options),
         )
 

@@ -20,7 +20,9 @@ from hoodie.config.write_config import GROUPS, HoodieWriteConfig
 from hoodie.exception import HoodieConfigException
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import normalise_path
+from hoodie.utilities.callback.kafka_callback import HUDI_NAME, HoodieWriteCommitKafkaCallback
 from hoodie.utilities.config.groups import STREAMER_GROUPS, STREAMER_PREFIXES
+from hoodie.utilities.config.offset_validator_config import OffsetValidatorConfig
 from hoodie.utilities.config.streamer_properties import (
     OLD_PREFIX,
     PREFIX,
@@ -28,6 +30,7 @@ from hoodie.utilities.config.streamer_properties import (
     parse_dfs_properties,
     spellings,
 )
+from hoodie.utilities.streamer.offset_validator import CLASS_NAMES
 from hoodie.utilities.streamer.streamer_config import StreamerConfig
 
 logger = logging.getLogger(__name__)
@@ -42,6 +45,8 @@ _CHANGES_ROWS: Final = {
     f"{PREFIX}snapshotload.query.splitter.class.name": "bound a round by --source-limit",
 }
 """Properties of Hudi that would change rows -> what to do instead."""
+_VALIDATORS_KEY: Final = "hoodie.precommit.validators"
+_CALLBACK_KEY: Final = "hoodie.write.commit.callback.class"
 _OF_STREAMER = (PREFIX, OLD_PREFIX, "hoodie.errortable.", "hoodie.debezium.")
 
 
@@ -79,7 +84,9 @@ def write_config_of(
     problems = unknown_properties(properties)
     own = all_keys(GROUPS.values())
     kept = {key: text for key, text in properties.given.items() if key in own or not is_of_streamer(key)}
-    kept = {key: text for key, text in kept.items() if key.startswith("hoodie.")}
+    of_validator = all_keys([OffsetValidatorConfig])
+    kept = {key: text for key, text in kept.items() if key.startswith("hoodie.") and key not in of_validator}
+    _without_own_classes(kept)
     names_table = found_type is None and "hoodie.table.name" not in kept
     type_of_table = config.table_type or found_type or "COPY_ON_WRITE"
     is_compacted = type_of_table == "MERGE_ON_READ" and not config.disable_compaction
@@ -126,6 +133,30 @@ def write_config_of(
         lines = "".join(f"\n  - {problem}" for problem in problems)
         raise HoodieConfigException(f"the properties of the streamer:{lines}")
     return written
+
+
+def validates_offsets(properties: StreamerProperties) -> bool:
+    """Whether ``hoodie.precommit.validators`` names the validator of offsets.
+
+    Args:
+        properties: The properties.
+    """
+    return not set(_names(properties.get(_VALIDATORS_KEY, ""))).isdisjoint(CLASS_NAMES)
+
+
+def _without_own_classes(kept: dict[str, str]) -> None:
+    """Give the writer's configuration the classes that the streamer adds to those of every write."""
+    if _VALIDATORS_KEY in kept:
+        others = [name for name in _names(kept.pop(_VALIDATORS_KEY)) if name not in CLASS_NAMES]
+        if others:
+            kept[_VALIDATORS_KEY] = ",".join(others)
+    if kept.get(_CALLBACK_KEY, "").strip() in (HUDI_NAME, HUDI_NAME.rpartition(".")[2]):
+        callback = HoodieWriteCommitKafkaCallback
+        kept[_CALLBACK_KEY] = f"{callback.__module__}.{callback.__name__}"
+
+
+def _names(value: str) -> list[str]:
+    return [name.strip() for name in value.split(",") if name.strip()]
 
 
 def is_of_streamer(key: str) -> bool:

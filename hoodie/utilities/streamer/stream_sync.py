@@ -43,6 +43,7 @@ from hoodie.utilities.streamer.checkpoint_utils import (
     point_to_resume_from,
     refuse_moved_position,
 )
+from hoodie.utilities.streamer.offset_validator import SparkKafkaOffsetValidator
 from hoodie.utilities.streamer.row_check import RowCheck
 from hoodie.utilities.streamer.streamer_config import StreamerConfig
 from hoodie.utilities.streamer.streamer_engine import BegunBatch, RowPlan, StreamerEngine, StreamerRows
@@ -90,6 +91,7 @@ class StreamerRun:
         error_table: The properties of the error table.
         initial: Tells the position of the first round; None without a provider.
         validators: Asked before each commit.
+        offsets: The validator of offsets, which is asked too; None for none.
     """
 
     config: StreamerConfig
@@ -105,6 +107,7 @@ class StreamerRun:
     error_table: HoodieErrorTableConfig = attrs.field(factory=HoodieErrorTableConfig)
     initial: Callable[[], str] | None = None
     validators: Sequence[Validator | HoodiePreCommitValidator] = ()
+    offsets: SparkKafkaOffsetValidator | None = None
 
 
 @attrs.define
@@ -317,6 +320,9 @@ class StreamSync:
             self._steps["write"] = time.perf_counter() - begun
             with self._step("errors"):
                 errors = self._keep_errors([] if rows is None else rows.errors(), result)
+            if run.offsets is not None:
+                run.offsets.begin(outcome.position_before, outcome.position_after)
+                run.offsets.count_errors(errors)
             with self._step("commit"):
                 table.client.commit(
                     result.instant_time, result, extra_metadata=extra, allow_errors=run.config.commit_on_errors
@@ -472,7 +478,8 @@ class StreamSync:
         """The table with its client, which serve all rounds until one fails."""
         if self._table is None:
             run = self.run
-            opened = open_or_create(run.write_config, lambda config: run.engine.open_client(config, run.validators))
+            validators = [*run.validators, *([] if run.offsets is None else [run.offsets])]
+            opened = open_or_create(run.write_config, lambda config: run.engine.open_client(config, validators))
             self._table = opened.__enter__()
             self._opened = opened
         return self._table

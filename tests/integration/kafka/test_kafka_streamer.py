@@ -14,6 +14,7 @@ from typing import Any
 import fastavro
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import Consumer
 from pyspark.sql import SparkSession
 
 import hoodie
@@ -227,6 +228,31 @@ def test_bad_messages_are_kept_with_their_places_and_good_ones_land(broker: Kafk
     # An empty text is no message, as in Hudi.
     assert sorted(row["offset"] for row in errors) == [1, 2, 3, 5, 6, 7, 8, 9, 10]
     assert {row["topic"] for row in errors} == {topic}
+
+
+def test_commits_are_told_to_a_topic(broker: KafkaBroker, tmp_path: Path) -> None:
+    model = Model(broker, 1)
+    model.produce(3)
+    told = broker.topic()
+    prefix = "hoodie.write.commit.callback."
+    conf = {
+        f"{prefix}on": "true",
+        f"{prefix}class": "org.apache.hudi.utilities.callback.kafka.HoodieWriteCommitKafkaCallback",
+        f"{prefix}kafka.bootstrap.servers": broker.address(),
+        f"{prefix}kafka.topic": told,
+    }
+    words = model.words(tmp_path / "t", tmp_path / "s.avsc", "--target-table", "trips")
+    for key, value in conf.items():
+        words += ["--hoodie-conf", f"{key}={value}"]
+    result = run(words)
+    assert result is not None
+    assert result.service_errors == ()
+    consumer = Consumer({"bootstrap.servers": broker.address(), "group.id": "t", "auto.offset.reset": "earliest"})
+    consumer.subscribe([told])
+    (message,) = consumer.consume(1, 30)
+    consumer.close()
+    assert message.key() == b"trips"
+    assert json.loads(message.value())["commitTime"] == result.instant_time
 
 
 def test_secrets_of_the_source_are_shown_nowhere(broker: KafkaBroker, tmp_path: Path) -> None:

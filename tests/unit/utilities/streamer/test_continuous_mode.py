@@ -22,9 +22,7 @@ from tests.support.table_builder import local_client, rows, write_config
 @pytest.fixture(autouse=True)
 def lists() -> Iterator[None]:
     yield
-    ListSource.LISTS.clear()
-    ListSource.fetched.clear()
-    ListSource.told.clear()
+    ListSource.clear()
 
 
 def streamer(path: Path, properties: dict[str, str], **flags: Any) -> HoodieStreamer:

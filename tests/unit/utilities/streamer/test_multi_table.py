@@ -15,8 +15,7 @@ from tests.support.streamer_runs import KEYS, LIST_SOURCE, ListSource
 @pytest.fixture(autouse=True)
 def lists() -> Iterator[None]:
     yield
-    ListSource.LISTS.clear()
-    ListSource.told.clear()
+    ListSource.clear()
 
 
 def files(folder: Path, tables: str, **names: str) -> list[str]:

@@ -28,10 +28,7 @@ V1 = "deltastreamer.checkpoint.key"
 @pytest.fixture(autouse=True)
 def lists() -> Iterator[None]:
     yield
-    ListSource.LISTS.clear()
-    ListSource.SCHEMAS.clear()
-    ListSource.fetched.clear()
-    ListSource.told.clear()
+    ListSource.clear()
 
 
 def read(path: Path) -> list[tuple[Any, ...]]:
