@@ -42,6 +42,7 @@ class Cursor:
             return
         if self._style in ("format", "pyformat"):
             assert "?" not in sql
+            assert "%" not in re.sub("%[s%]", "", sql)
             # The marks are those of the module: %s for a value, %% for a percent sign.
             sql = re.sub("%[s%]", lambda found: "?" if found[0] == "%s" else "%", sql)
         elif self._style == "numeric":

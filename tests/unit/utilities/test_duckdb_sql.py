@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 from hoodie.exception import HoodieConfigException, HoodieTransformException
 from hoodie.utilities import duckdb_sql
-from hoodie.utilities.duckdb_sql import run_statements, split_statements
+from hoodie.utilities.duckdb_sql import open_duckdb, run_statements, split_statements
 
 ROWS = pa.table({"a": [1, 2], "s": ["x", None]})
 
@@ -83,10 +84,10 @@ def test_statements_without_rows_are_refused(statement: str) -> None:
 def test_a_variable_of_python_is_no_table() -> None:
     hidden = ROWS
 
-    with pytest.raises(HoodieTransformException, match="hidden"):
-        run_statements(["SELECT * FROM hidden"], {"src": ROWS}, "a test")
-
-    assert len(hidden) == 2
+    with open_duckdb({"shown": ROWS}, "a test") as connection:
+        assert connection.sql("SELECT * FROM shown").to_arrow_table() == hidden
+        with pytest.raises(duckdb.Error, match="hidden"):
+            connection.sql("SELECT * FROM hidden").to_arrow_table()
 
 
 def test_without_duckdb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ def test_the_names_of_files_tell_the_newest_offset_of_each_partition(tmp_path: P
         "year=2016/month=05/day=01/topic1+1+100+200.parquet",
         "year=2016/month=05/day=02/topic1+0+201+300.parquet",
         "year=2016/month=05/day=02/topic1+2+100+1000",
+        "year=2016/month=05/day=03/topic1+0+50+60.parquet",
         "topic1+10+5+7.avro",
         *(f"topic1+{partition}+0+9.avro" for partition in range(3, 10)),
         "_SUCCESS",

@@ -116,6 +116,15 @@ def test_positions_for_a_target_of_version_6_are_request_times(tmp_path: Path) -
 
 
 @pytest.mark.table_version(6)
+def test_commits_that_were_completed_between_those_of_a_round_wait_for_theirs(tmp_path: Path) -> None:
+    times = table_of(tmp_path / "t", version=8, ends={0: 10, 1: 40, 2: 20, 3: 30})
+
+    found = rounds_of(source_of(tmp_path / "t", target=6, num_instants=2), Checkpoint(times[0]))
+
+    assert found == [(["k1", "k2"], Checkpoint(times[2])), (["k3"], Checkpoint(times[3]))]
+
+
+@pytest.mark.table_version(6)
 def test_a_position_of_version_1_goes_on_in_a_target_that_was_upgraded(tmp_path: Path) -> None:
     times = table_of(tmp_path / "t", version=9, ends={0: 40, 1: 10, 2: 20, 3: 30})
 

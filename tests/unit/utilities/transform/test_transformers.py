@@ -7,6 +7,7 @@ import pytest
 
 from hoodie.exception import HoodieConfigException, HoodieTransformException
 from hoodie.utilities.config.streamer_properties import StreamerProperties
+from hoodie.utilities.transform.chained_transformer import properties_of_id
 from hoodie.utilities.transform.transformers import make_transformer, split_id
 from tests.support import streamer_user_code
 
@@ -199,6 +200,14 @@ def test_each_id_has_properties_of_its_own() -> None:
     }
 
     assert apply(names, **properties).to_pylist() == [{"uuid": "b", "fare": 10.0, "a": 1, "b": 2}]
+
+
+def test_a_transformer_sees_its_own_properties_and_those_without_an_id() -> None:
+    given = StreamerProperties({"sql.a": "1", "sql.b": "2", "hoodie.streamer.k.a": "3", "x": "4"})
+
+    seen = properties_of_id(given.with_({"hoodie.deltastreamer.k": "0"}), "a", ["a", "b"])
+
+    assert dict(seen) == {"sql": "1", "hoodie.streamer.k": "3", "x": "4"}
 
 
 def test_properties_of_other_ids_vanish() -> None:
