@@ -30,6 +30,7 @@ class StubRegistry:
         status: The status of every answer; None for the right one.
         delay_s: Seconds before an answer.
         body: The body of every answer instead of the right one.
+        location: The header Location of every answer.
     """
 
     port: int = 0
@@ -40,6 +41,7 @@ class StubRegistry:
     status: int | None = None
     delay_s: float = 0
     body: bytes | None = None
+    location: str | None = None
     scheme: str = "http"
 
     @property
@@ -95,6 +97,8 @@ def schema_registry(certificate: Path | None = None, user_info: str | None = Non
             self.send_response(registry.status or status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(body)))
+            if registry.location is not None:
+                self.send_header("Location", registry.location)
             self.end_headers()
             self.wfile.write(body)
 

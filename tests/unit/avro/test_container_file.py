@@ -165,6 +165,32 @@ def test_a_damaged_block_is_named_by_its_number_and_field() -> None:
         read(bytes(content))
 
 
+def test_the_bytes_after_a_block_are_checked() -> None:
+    content = bytearray(written(TRIP, trips(3)))
+    content[-1] ^= 1
+    with pytest.raises(HoodieCorruptedDataException, match="block 1 is damaged: the bytes after it"):
+        read(bytes(content))
+
+
+def test_the_compressed_bytes_of_a_block_are_checked() -> None:
+    rows = trips(10)
+    plain = written(TRIP, rows)
+    sync = plain[-16:]
+    header, _, body = plain.partition(sync)
+    # The count takes one byte; the size takes two.
+    records = body[3 : -len(sync)]
+    endless = zlib.compressobj(wbits=-15)
+    deflated = endless.compress(records) + endless.flush(zlib.Z_SYNC_FLUSH)
+    wrong_sum = pa.compress(records, "snappy", asbytes=True) + b"\0\0\0\0"
+    for codec, packed, said in (
+        ("deflate", deflated, "compressed bytes are cut short"),
+        ("snappy", wrong_sum, "checksum"),
+    ):
+        named = header.replace(number(4) + b"null", number(len(codec)) + codec.encode())
+        with pytest.raises(HoodieCorruptedDataException, match=f"block 1 is damaged: .*{said}"):
+            read(named + sync + number(10) + number(len(packed)) + packed + sync)
+
+
 def test_a_block_that_announces_more_than_there_is_takes_no_memory() -> None:
     header = written(TRIP, [])
     for count, size in ((1, 1 << 40), (1 << 60, 5), (-1, 5), (1, -5)):

@@ -127,6 +127,14 @@ def test_user_and_password_in_the_url_are_sent_as_basic_authorization() -> None:
         assert "s3" not in str(caught.value)
 
 
+def test_user_and_password_of_one_host_count_for_those_without() -> None:
+    with schema_registry(user_info="me:secret") as registry:
+        registry.register("trips-value", TRIP)
+        down = f"http://me:secret@127.0.0.1:{free_port()}"
+        assert client(f"{down},{registry.url}").load_schema(1).schema == TRIP
+        assert client(f"{registry.url},{down}").load_schema(1).schema == TRIP
+
+
 @pytest.mark.parametrize("prefix", ["", "schema.registry."])
 def test_user_and_password_come_from_a_property(prefix: str) -> None:
     with schema_registry(user_info="me:secret") as registry:
@@ -238,8 +246,12 @@ def test_an_answer_without_end_is_refused(registry: StubRegistry, monkeypatch: p
 def test_redirects_are_not_followed(registry: StubRegistry) -> None:
     registry.register("trips-value", TRIP)
     registry.status = 302
-    with pytest.raises(HoodieSchemaProviderException, match="with status 302"):
-        client(registry.url).load_schema(1)
+    with schema_registry() as other:
+        other.register("trips-value", TRIP)
+        registry.location = f"{other.url}/schemas/ids/1"
+        with pytest.raises(HoodieSchemaProviderException, match="with status 302"):
+            client(registry.url).load_schema(1)
+        assert other.requests == []
     assert len(registry.requests) == 1
 
 
