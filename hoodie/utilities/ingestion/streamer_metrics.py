@@ -22,7 +22,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -240,20 +240,6 @@ def describe_round(result: SyncResult, table_name: str, number: int) -> str:
     if result.service_errors:
         parts.append(f"after the commit: {'; '.join(result.service_errors)}")
     return "; ".join(parts)
-
-
-def merged(snapshots: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """The figures of several tables.
-
-    Args:
-        snapshots: A name of a table -> its figures. Of figures with the same name, those of the later table get its
-            name before them.
-    """
-    found: dict[str, float] = {}
-    for table, figures in snapshots.items():
-        for name, value in figures.items():
-            found[name if name not in found else f"{table}.{name}"] = value
-    return found
 
 
 def _megabytes(size: int) -> str:

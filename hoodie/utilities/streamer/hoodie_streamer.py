@@ -27,7 +27,7 @@ from hoodie.utilities.config.streamer_properties import StreamerProperties
 from hoodie.utilities.config.streamer_run_config import HoodieStreamerConfig
 from hoodie.utilities.ingestion.http_endpoint import MetricsEndpoint
 from hoodie.utilities.ingestion.ingestion_service import IngestionService
-from hoodie.utilities.ingestion.streamer_metrics import HoodieStreamerMetrics
+from hoodie.utilities.ingestion.streamer_metrics import Health, HoodieStreamerMetrics
 from hoodie.utilities.ingestion.termination_strategy import create_termination_strategy
 from hoodie.utilities.schema.schema_providers import make_schema_provider
 from hoodie.utilities.sources.source import Source, SourceContext
@@ -133,6 +133,11 @@ class HoodieStreamer:
         """The gauges of the run: Hudi's name -> newest value."""
         return self._metrics.snapshot()
 
+    def health(self) -> Health:
+        """The state of the run, as ``/health`` tells it."""
+        options = self._sync.run.options
+        return self._metrics.health(options.unhealthy_failed_rounds, options.unhealthy_after_seconds)
+
     def sync(self) -> SyncResult | None:
         """Run: one round, or with ``continuous`` rounds until `shutdown_gracefully` or the termination strategy.
 
@@ -146,12 +151,8 @@ class HoodieStreamer:
         """
         try:
             if self._config.metrics_address is not None:
-                options, metrics = self._sync.run.options, self._metrics
-                most, oldest = options.unhealthy_failed_rounds, options.unhealthy_after_seconds
-                self._endpoint = MetricsEndpoint(
-                    self._config.metrics_address, metrics.snapshot, lambda: metrics.health(most, oldest)
-                )
-                logger.info("/metrics and /health at http://%s", self._endpoint.start())
+                self._endpoint = MetricsEndpoint(self._config.metrics_address, self._metrics.snapshot, self.health)
+                self._endpoint.start()
             return self._service.run()
         finally:
             self.close()

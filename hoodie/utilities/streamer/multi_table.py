@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed
 from typing import Any
 
 import attrs
 
-from hoodie.exception import HoodieConfigException, HoodieStreamerException
+from hoodie.exception import HoodieConfigException
 from hoodie.threads import ThreadPool
 from hoodie.utilities.config.streamer_properties import PREFIX, StreamerProperties
+from hoodie.utilities.ingestion.http_endpoint import MetricsEndpoint
+from hoodie.utilities.ingestion.streamer_metrics import Health
 from hoodie.utilities.streamer.arguments import parse_arguments
 from hoodie.utilities.streamer.hoodie_streamer import HoodieStreamer
 from hoodie.utilities.streamer.run_options import load_properties, read_properties
@@ -81,6 +84,8 @@ class HoodieMultiTableStreamer:
         self._engine_context = engine_context
         self._lock = threading.Lock()
         self._running: list[HoodieStreamer] = []
+        self._begun: dict[str, HoodieStreamer] = {}
+        self._failed: dict[str, str] = {}
         self._is_stopping = False
 
     def sync(self) -> list[TableOutcome]:
@@ -89,6 +94,7 @@ class HoodieMultiTableStreamer:
         Returns:
             One outcome for each table, in the order of the tables.
         """
+        endpoint = self._endpoint()
         pool = ThreadPool(self._parallelism, "hoodie-streamer-table")
         outcomes: dict[str, TableOutcome] = {}
         try:
@@ -101,7 +107,41 @@ class HoodieMultiTableStreamer:
             raise
         finally:
             pool.shutdown(wait=True)
+            if endpoint is not None:
+                endpoint.close()
         return [outcomes[run.name] for run in self._runs]
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """The gauges of all tables that were begun: Hudi's name -> newest value.
+
+        Names of tables in several databases have the database and the table before them: ``d.trips.trips...``.
+        """
+        with self._lock:
+            begun = dict(self._begun)
+        tables = Counter(run.config.table_name for run in self._runs)
+        alike = {run.name for run in self._runs if tables[run.config.table_name] > 1}
+        return {
+            f"{name}.{gauge}" if name in alike else gauge: value
+            for name, streamer in begun.items()
+            for gauge, value in streamer.metrics.items()
+        }
+
+    def health(self) -> Health:
+        """The state of all tables that run, and of those that failed."""
+        with self._lock:
+            running, failed = list(self._running), dict(self._failed)
+        problems = [f"{name}: ended by {error}; see the log" for name, error in failed.items()]
+        return Health((*problems, *(problem for streamer in running for problem in streamer.health().problems)))
+
+    def _endpoint(self) -> MetricsEndpoint | None:
+        """The endpoint that serves all tables; None if the flags ask for none."""
+        address = next((run.config.metrics_address for run in self._runs if run.config.metrics_address), None)
+        if address is None:
+            return None
+        endpoint = MetricsEndpoint(address, lambda: self.metrics, self.health)
+        endpoint.start()
+        return endpoint
 
     def shutdown_gracefully(self) -> None:
         """Let the present round of each table be its last one; tables that wait are not begun."""
@@ -119,9 +159,11 @@ class HoodieMultiTableStreamer:
         if self._is_stopping:
             return TableOutcome(run.name)
         try:
-            streamer = HoodieStreamer(run.config, self._engine_context, run.properties.given)
+            config = attrs.evolve(run.config, metrics_address=None)
+            streamer = HoodieStreamer(config, self._engine_context, run.properties.given)
             with self._lock:
                 self._running.append(streamer)
+                self._begun[run.name] = streamer
             if self._is_stopping:
                 streamer.shutdown_gracefully()
             try:
@@ -131,6 +173,8 @@ class HoodieMultiTableStreamer:
                     self._running.remove(streamer)
         except Exception as error:
             logger.exception("%s failed", run.name)
+            with self._lock:
+                self._failed[run.name] = type(error).__name__
             return TableOutcome(run.name, error=error)
 
 
@@ -194,8 +238,6 @@ def _table_run(name: str, common: StreamerConfig, properties: StreamerProperties
     given.setdefault("hoodie.database.name", database)
     if (common.schema_provider_class or "").endswith("SchemaRegistryProvider"):
         given |= _registry_urls(own, name)
-    if common.metrics_address is not None:
-        raise HoodieStreamerException("--metrics-address with several tables: their gauges would have the same names")
     return TableRun(f"{database}.{table}", config, StreamerProperties(given))
 
 

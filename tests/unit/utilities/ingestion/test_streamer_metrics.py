@@ -12,7 +12,7 @@ import pytest
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException
 from hoodie.metrics.reporters import JsonLinesReporter
-from hoodie.utilities.ingestion.streamer_metrics import HoodieStreamerMetrics, describe_round, merged
+from hoodie.utilities.ingestion.streamer_metrics import HoodieStreamerMetrics, describe_round
 from hoodie.utilities.streamer.sync_result import SyncResult
 
 COMMITTED = SyncResult(
@@ -161,10 +161,6 @@ def test_long_positions_are_cut_and_services_are_told() -> None:
     assert line.endswith("after the commit: clean failed")
     no_position = describe_round(SyncResult(size_bytes=17, instant_time="1", rows=1), "t", 1)
     assert no_position == "round 1 of t: 1 row (17 bytes) in commit 1, 0.00 s"
-
-
-def test_figures_of_tables_with_one_prefix_stay_apart() -> None:
-    assert merged({"a": {"x": 1.0, "y": 2.0}, "b": {"x": 3.0}}) == {"x": 1.0, "y": 2.0, "b.x": 3.0}
 
 
 def test_figures_are_read_while_rounds_go_on() -> None:

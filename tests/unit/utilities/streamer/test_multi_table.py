@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import threading
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +11,7 @@ import pytest
 
 import hoodie
 from hoodie.exception import HoodieConfigException, HoodieStreamerException
+from hoodie.utilities.ingestion.http_endpoint import Address, MetricsEndpoint
 from hoodie.utilities.streamer.command import run_command
 from hoodie.utilities.streamer.multi_table import HoodieMultiTableStreamer, parse_multi_arguments
 from tests.support.streamer_runs import KEYS, LIST_SOURCE, ListSource
@@ -61,6 +66,56 @@ def test_a_table_that_fails_does_not_stop_the_others_and_the_command_fails(tmp_p
     assert ids(tmp_path / "lake/d/good") == ["b"]
     assert any(line.startswith("d.bad: failed: topic list, partition 0, offset 0") for line in shown)
     assert any(line.startswith("d.good: committed ") for line in shown)
+
+
+def test_one_endpoint_serves_all_tables(tmp_path: Path) -> None:
+    words = files(tmp_path, "d.good,d.bad,e.good", d_good="l", d_bad="m", e_good="n")
+    ListSource.LISTS |= {"l": [("a", "x", 1)], "m": ["not a row"], "n": [("b", "x", 1), ("c", "x", 1)]}
+    runs, _ = parse_multi_arguments(
+        [
+            *words, "--continuous", "--min-sync-interval-seconds", "1", "--metrics-address", ":0",
+            "--hoodie-conf", "hoodie.streamer.health.max.failed.rounds=1",
+        ]
+    )  # fmt: skip
+    tables = HoodieMultiTableStreamer(runs)
+    thread = threading.Thread(target=tables.sync)
+    with pytest.MonkeyPatch.context() as patch:
+        started: list[Address] = []
+        start = MetricsEndpoint.start
+        patch.setattr(MetricsEndpoint, "start", lambda self: started.append(start(self)))
+        thread.start()
+        try:
+            wanted = {f"{database}_good_good_deltastreamer_rowsWritten" for database in "de"}
+            for _ in range(300):
+                time.sleep(0.1)
+                lines = [line.split(" ") for line in _get(started, "/metrics")[1].splitlines() if line[0] != "#"]
+                found = {line[0]: line[1] for line in lines if line[0] in wanted}
+                status, health = _get(started, "/health")
+                if len(found) == 2 and status == 503:
+                    break
+            assert found == {
+                "d_good_good_deltastreamer_rowsWritten": "1", "e_good_good_deltastreamer_rowsWritten": "2",
+            }  # fmt: skip
+            assert tables.metrics["bad.deltastreamer.failure"] == 1
+            assert (status, "d.bad: ended by HoodieReadFromSourceException; see the log" in health) == (503, True)
+        finally:
+            tables.shutdown_gracefully()
+            thread.join()
+    assert len(started) == 1
+    with pytest.raises(OSError, match="refused"):
+        _get(started, "/health")
+
+
+def _get(started: list[Address], path: str) -> tuple[int, str]:
+    """Status and body of an answer; of a server that has not started yet, nothing."""
+    if not started:
+        return 0, ""
+    try:
+        with urllib.request.urlopen(f"http://{started[0]}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
 
 
 def test_continuous_tables_run_side_by_side(tmp_path: Path) -> None:
