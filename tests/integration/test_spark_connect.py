@@ -252,6 +252,31 @@ DATA_SOURCE = """
 """
 
 
+STREAMER = """
+    from hoodie.utilities.streamer import HoodieStreamer, StreamerConfig
+
+    source = sys.argv[1] + "/source"
+    os.mkdir(source)
+    for number in range(3):
+        with open(f"{source}/{number}.json", "w") as file:
+            print(json.dumps({"id": f"k{number}", "region": "r", "ts": number, "fare": 1.0}), file=file)
+            print("no JSON", file=file)
+    config = StreamerConfig(
+        target_base_path=path, source_class="JsonDFSSource", ignore_checkpoint="first",
+        transformer_classes=("SqlQueryBasedTransformer",),
+    )
+    properties = {
+        "hoodie.streamer.source.dfs.root": source,
+        "hoodie.streamer.transformer.sql": "select *, fare + 1 as more from <SRC> where id <> 'k1'",
+        "hoodie.errortable.enable": "true",
+    }
+    result = HoodieStreamer(config, spark, properties).sync()
+    facts["round"] = [result.rows, result.error_count, stored()]
+    facts["again"] = HoodieStreamer(config, spark, properties).sync().is_committed
+    print(json.dumps(facts))
+"""
+
+
 def run(program: str, folder: Path) -> Any:
     """What a program prints last."""
     file = folder / "program.py"
@@ -322,6 +347,12 @@ def test_a_stream_writes_each_batch_once(tmp_path: Path) -> None:
     assert facts["streamed"] == facts["repeated"] == [["k0", "k1"], 2]
     assert facts["continued"] == facts["refused"] == [["k0", "k1", "k2"], 3]
     assert "repeats its newest batch only" in facts["new folder"]
+
+
+def test_the_streamer_reads_files_in_tasks(tmp_path: Path) -> None:
+    facts = run(STREAMER, tmp_path)
+    assert facts["round"] == [2, 3, [["k0", "r", 0, 1.0], ["k2", "r", 2, 1.0]]]
+    assert facts["again"] is False
 
 
 def test_merges_are_as_a_model_says(tmp_path: Path) -> None:
