@@ -19,4 +19,4 @@ class DebeziumSourceConfig(PropertyGroup):
         "hoodie.streamer.source.debezium.mark.deletes", boolean(), None, is_ours=True
     )
     """Whether rows have `_hoodie_is_deleted`, by which deletes work with every payload. By default they do if the table
-    is new or has this column, unless a property names a payload of Debezium, which knows `_change_operation_type`."""
+    is new or has this column. Payloads of Debezium know `_change_operation_type`, and do not need it."""

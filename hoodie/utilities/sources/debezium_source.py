@@ -33,7 +33,6 @@ from hoodie.utilities.sources.source import InputBatch, SourceContext
 
 _TEXTS: Final = "StringDeserializer"
 _PROVIDER_URL: Final = "hoodie.streamer.schemaprovider.registry.url"
-_PAYLOADS: Final = ("PostgresDebeziumAvroPayload", "MySqlDebeziumAvroPayload", "_DEBEZIUM_AVRO")
 
 
 class DebeziumSource(KafkaSource):
@@ -104,11 +103,7 @@ class DebeziumSource(KafkaSource):
         if self._config.marks_deletes is not None:
             return self._config.marks_deletes
         columns = self.context.load_table_schema()
-        if columns is not None:
-            return IS_DELETED in columns.names
-        return not any(
-            text.upper().endswith(name.upper()) for text in self.context.properties.given.values() for name in _PAYLOADS
-        )
+        return columns is None or IS_DELETED in columns.names
 
 
 class PostgresDebeziumSource(DebeziumSource):

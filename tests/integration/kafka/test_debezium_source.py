@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from fastavro import parse_schema, schemaless_writer
 
+import hoodie
 from hoodie.exception import HoodieConfigException, HoodieSchemaProviderException
 from hoodie.utilities.config.streamer_properties import StreamerProperties
 from hoodie.utilities.sources.checkpoint import Checkpoint
@@ -18,6 +20,7 @@ from hoodie.utilities.sources.source import Source, SourceContext, read_all
 from hoodie.utilities.sources.sources import make_source
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.schema_registry import StubRegistry, schema_registry
+from tests.support.streamer_runs import run_once
 
 pytestmark = pytest.mark.kafka
 
@@ -106,16 +109,12 @@ def test_json_events_need_no_schema(broker: KafkaBroker) -> None:
     assert rows[0]["_event_lsn"] == 7
 
 
-def test_a_payload_of_debezium_needs_no_mark_and_types_of_the_table_count(broker: KafkaBroker) -> None:
+def test_deletes_are_marked_in_new_tables_and_types_of_the_table_count(broker: KafkaBroker) -> None:
     topic = broker.topic()
     wrapped = {"schema": {"type": "struct"}, "payload": EVENTS[0]}
     broker.produce(topic, [json.dumps(wrapped).encode()])
     table = pa.schema([("_event_lsn", pa.int64()), ("id", pa.int32()), ("city", pa.string()), ("later", pa.string())])
-    payload = {
-        "hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.debezium.PostgresDebeziumAvroPayload"
-    }
-
-    source = source_of(broker, topic, **JSON, **payload)
+    source = source_of(broker, topic, **JSON, **{"hoodie.streamer.source.debezium.mark.deletes": "false"})
     known = source_of(broker, topic, table=table, **JSON)
 
     assert "_hoodie_is_deleted" not in source.fetch(None, None).schema.names  # type: ignore[union-attr]
@@ -173,3 +172,30 @@ def test_what_is_missing_is_named(broker: KafkaBroker) -> None:
     with pytest.raises(HoodieSchemaProviderException, match="none of its first events has a row"):
         source.fetch(None, None)
     source.close()
+
+
+@pytest.mark.parametrize("has_payload", [True, False])
+def test_a_table_follows_the_changes_of_a_database(broker: KafkaBroker, tmp_path: Path, has_payload: bool) -> None:
+    topic = broker.topic()
+    properties = JSON | {
+        "bootstrap.servers": broker.address(), "auto.offset.reset": "earliest", f"{KAFKA}topic": topic,
+        "hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.partitionpath.field": "city",
+    }  # fmt: skip
+    flags: dict[str, Any] = {"source_class": POSTGRES, "source_ordering_fields": "_event_lsn"}
+    if has_payload:
+        flags["payload_class"] = "org.apache.hudi.common.model.debezium.PostgresDebeziumAvroPayload"
+    rounds = [
+        [("c", None, row, number) for number, row in enumerate([1, 2, 3], 1)],
+        [("u", 1, 1, 9), ("d", 2, None, 10)],
+        [("u", 1, 1, 8), ("d", 3, None, 12), ("c", None, 4, 13)],
+    ]
+    for events in rounds:
+        values = []
+        for op, before, after, lsn in events:
+            rows = [None if key is None else {"id": key, "city": "oslo", "lsn": lsn} for key in (before, after)]
+            values.append(json.dumps(event(op, *rows) | {"source": SOURCE | {"lsn": lsn}}).encode())
+        broker.produce(topic, values)
+        run_once(tmp_path / "t", properties, **flags)
+
+    found = hoodie.read_table(str(tmp_path / "t"), columns=["id", "lsn"]).to_pylist()
+    assert sorted((row["id"], row["lsn"]) for row in found) == [(1, 9), (4, 13)]
