@@ -15,6 +15,7 @@ CHECKPOINT_TYPE: Final = "hoodie.streamer.source.kafka.checkpoint.type"
 FAIL_ON_DATA_LOSS: Final = "hoodie.streamer.source.kafka.enable.failOnDataLoss"
 TOMBSTONES: Final = "hoodie.streamer.source.kafka.tombstones"
 OAUTH_CALLBACK: Final = "hoodie.streamer.source.kafka.oauth.callback"
+IGNORED_PREFIXES: Final = "hoodie.streamer.source.kafka.ignore.prefix.config.list"
 MAX_BATCH_BYTES: Final = "hoodie.streamer.source.kafka.max.batch.bytes"
 POST_PROCESSOR: Final = "hoodie.streamer.source.json.kafka.processor.class"
 JSON_DESERIALIZER: Final = "hoodie.streamer.source.kafka.json.value.deserializer.class"
@@ -105,9 +106,7 @@ class KafkaSourceConfig(PropertyGroup):
     oauth_callback: str | None = property_field(OAUTH_CALLBACK, text("module:function"), None, is_ours=True)
     """A function of yours that gives a token for OAUTHBEARER: it takes the text of ``sasl.oauthbearer.config`` and
     returns the token, and the time in seconds since the epoch at which it ends."""
-    ignore_prefixes: tuple[str, ...] = property_field(
-        f"{_KAFKA}ignore.prefix.config.list", column_names("prefixes"), ()
-    )
+    ignore_prefixes: tuple[str, ...] = property_field(IGNORED_PREFIXES, column_names("prefixes"), ())
     """Properties with one of these prefixes are not for Kafka's client."""
     initial_retry_interval_ms: int = property_field(f"{_KAFKA}retry.initial_interval_ms", integer(minimum=0), 100)
     """Milliseconds before a question to the cluster is asked again for the first time; doubled each time."""

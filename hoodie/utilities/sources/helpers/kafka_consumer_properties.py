@@ -28,7 +28,7 @@ import attrs
 
 from hoodie.common.config.property import display_value
 from hoodie.exception import HoodieConfigException
-from hoodie.utilities.config.kafka_source_config import OAUTH_CALLBACK, KafkaSourceConfig
+from hoodie.utilities.config.kafka_source_config import IGNORED_PREFIXES, OAUTH_CALLBACK, KafkaSourceConfig
 from hoodie.utilities.config.streamer_properties import StreamerProperties
 from hoodie.utilities.user_code import load_attribute
 
@@ -227,7 +227,8 @@ class _Translation:
         if found is None:
             nearest = difflib.get_close_matches(key, load_kafka_keys(), 1, 0)[0]
             self.problems.append(
-                f"{key}: neither Kafka's consumer nor librdkafka has this property; nearest: {nearest}"
+                f"{key}: neither Kafka's consumer nor librdkafka has this property; nearest: {nearest}. One of another "
+                f"program is left out by its prefix in {IGNORED_PREFIXES}"
             )
         elif found.key_class is KafkaKeyClass.REFUSED:
             if found.note.startswith("give hoodie.streamer.source.kafka.oauth") and self._config.oauth_callback:
