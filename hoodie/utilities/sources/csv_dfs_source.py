@@ -19,6 +19,7 @@ from hoodie.utilities.config.csv_dfs_source_config import PREFIX, CsvDFSSourceCo
 from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason, error_batch
 from hoodie.utilities.sources.dfs_source import DfsFileRead, DFSSource, opened, watched
 from hoodie.utilities.sources.helpers.csv_rows import CsvDecoder, CsvForm, guess_types
+from hoodie.utilities.sources.helpers.files_ahead import files_ahead
 from hoodie.utilities.sources.helpers.line_blocks import LineBlock, line_blocks
 from hoodie.utilities.sources.source import DecodedBatch, RowOrigin, SourceContext
 
@@ -207,31 +208,32 @@ class CsvDFSSource(DFSSource):
     def _names_of(self, files: Sequence[FileStatus]) -> list[str]:
         """The columns of all files, in the order in which they first appear."""
         found: dict[str, None] = {}
-        for file in files:
-            with watched(self.selector.storage, file), self._csv.opened(self.selector.storage, file) as (names, _):
-                found |= dict.fromkeys(names)
+        for names, _ in self._opened(files):
+            found |= dict.fromkeys(names)
         return list(found)
 
     def _guessed(self, files: Sequence[FileStatus], new: Sequence[str]) -> dict[str, pa.DataType]:
         types: dict[str, pa.DataType] = dict.fromkeys(new, pa.null())
-        for file in files if new else ():
-            with (
-                watched(self.selector.storage, file),
-                self._csv.opened(self.selector.storage, file) as (names, blocks),
-            ):
-                for block in blocks:
-                    types = guess_types(self._csv.form, names, new, block.lines, types)
+        for names, blocks in self._opened(files if new else ()):
+            for block in blocks:
+                types = guess_types(self._csv.form, names, new, block.lines, types)
         return types
 
+    def _opened(self, files: Sequence[FileStatus]) -> Iterator[tuple[list[str], Iterator[LineBlock]]]:
+        """The names of the columns and the rows of each file."""
+        with files_ahead(self.selector.storage, files) as storage:
+            for file in files:
+                with watched(storage, file), self._csv.opened(storage, file) as found:
+                    yield found
+
     def _check_headers(self, files: Sequence[FileStatus], schema: pa.Schema) -> None:
-        for file in files:
-            with watched(self.selector.storage, file), self._csv.opened(self.selector.storage, file) as (names, _):
-                if names and not set(names) & set(schema.names):
-                    raise HoodieReadFromSourceException(
-                        f"The header of {file.path} ({', '.join(names[:5])}) names no column of the schema "
-                        f"({', '.join(schema.names[:5])}). Correct one of them; or give {PREFIX}enforceSchema=true if "
-                        "columns count by their order"
-                    )
+        for file, (names, _) in zip(files, self._opened(files), strict=True):
+            if names and not set(names) & set(schema.names):
+                raise HoodieReadFromSourceException(
+                    f"The header of {file.path} ({', '.join(names[:5])}) names no column of the schema "
+                    f"({', '.join(schema.names[:5])}). Correct one of them; or give {PREFIX}enforceSchema=true if "
+                    "columns count by their order"
+                )
 
 
 def _refuse_nested(schema: pa.Schema) -> None:

@@ -32,6 +32,7 @@ from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason
 from hoodie.utilities.sources.checkpoint import Checkpoint
 from hoodie.utilities.sources.helpers.dfs_path_selector import create_selector, groups_of
+from hoodie.utilities.sources.helpers.files_ahead import files_ahead
 from hoodie.utilities.sources.source import DecodedBatch, InputBatch, RowOrigin, Source, SourceContext, SourceRead
 
 BATCH_ROWS: Final = 20_000
@@ -85,9 +86,11 @@ class DfsFileRead(SourceRead):
         yield from gathered(self._batches_of_files(), self.schema)
 
     def _batches_of_files(self) -> Iterator[DecodedBatch]:
-        for file in self.files:
-            with watched(self.storage, file):
-                yield from self.read_file(file)
+        with files_ahead(self.storage, self.files) as storage:
+            reading = attrs.evolve(self, storage=storage)
+            for file in self.files:
+                with watched(storage, file):
+                    yield from reading.read_file(file)
 
 
 class DFSSource(Source):

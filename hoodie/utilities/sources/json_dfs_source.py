@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from hoodie.storage.storage import FileStatus
 from hoodie.utilities.sources.dfs_source import DfsFileRead, DFSSource, opened, watched
+from hoodie.utilities.sources.helpers.files_ahead import files_ahead
 from hoodie.utilities.sources.helpers.json_decoder import JsonDecoder
 from hoodie.utilities.sources.helpers.json_schema_inference import infer_schema
 from hoodie.utilities.sources.helpers.known_columns import with_new_columns
@@ -64,7 +65,8 @@ class JsonDFSSource(DFSSource):
         return JsonFileRead(self.selector.storage, files, schema, self._decoder or JsonDecoder.of_columns(schema))
 
     def _lines_of(self, files: Sequence[FileStatus]) -> Iterator[bytes]:
-        for file in files:
-            with watched(self.selector.storage, file), opened(self.selector.storage, file) as content:
-                for block in line_blocks(content, file.path):
-                    yield from block.lines
+        with files_ahead(self.selector.storage, files) as storage:
+            for file in files:
+                with watched(storage, file), opened(storage, file) as content:
+                    for block in line_blocks(content, file.path):
+                        yield from block.lines
