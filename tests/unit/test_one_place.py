@@ -19,6 +19,7 @@ READERS = {
     "hoodie/spark/data_source_writer.py",
     "hoodie/spark/reader.py",
     "hoodie/stats/of_path.py",
+    "hoodie/utilities/checkpointing/another_timeline_provider.py",
     "hoodie/utilities/sources/hoodie_incr_source.py",
     "hoodie/validation/table_description.py",
     "hoodie/validation/table_validator.py",

@@ -58,7 +58,6 @@ STREAMER_GROUPS: Final[tuple[type[Any], ...]] = (
     HoodieWriteCommitKafkaCallbackConfig,
 )
 STREAMER_PREFIXES: Final = (
-    "hoodie.streamer.csv.",
     "hoodie.streamer.ingestion.",
     "hoodie.streamer.jdbc.extra.options.",
     "hoodie.streamer.source.hoodieincr.data.datasource.options.",

@@ -209,11 +209,13 @@ class HoodieStreamer:
             properties=properties,
             schema_provider=provider,
             storage_options=storage_options,
-            load_table_schema=lambda: _schema_of_table(write_config),
+            # A transformer may change the columns, so those of the table say nothing of the source's.
+            load_table_schema=lambda: None if config.transformer_classes else _schema_of_table(write_config),
             table_version=int(version),
             spark=getattr(self._engine, "spark", None),
             report=logger.warning,
         )
+        _refuse_own_folder(write_config, properties)
         source = make_source(config.source_class, context)
         if source.needs_spark and self._engine.name != "spark":
             raise HoodieConfigException(f"--source-class {config.source_class} needs Spark: give --engine spark")
@@ -265,6 +267,19 @@ def identity_of(source: Source, properties: StreamerProperties) -> str:
             named = normalise_path(value) if kind == "folder" and "*" not in value else value
             return f"{kind} {named}"
     return type(source).__name__
+
+
+def _refuse_own_folder(config: HoodieWriteConfig, properties: StreamerProperties) -> None:
+    """Refuse a source of files whose folder holds the table: each round would read what the last one wrote."""
+    root = properties.get("hoodie.streamer.source.dfs.root")
+    if root is None:
+        return
+    folder = f"{normalise_path(root.partition('*')[0].rstrip('/') or '/')}/"
+    if f"{normalise_path(config.base_path)}/".startswith(folder) and "*" not in root:
+        raise HoodieConfigException(
+            f"hoodie.streamer.source.dfs.root = {root!r} holds the table {config.base_path}: each round would read "
+            "what the one before it wrote. Put the table elsewhere"
+        )
 
 
 def _engine_of(config: StreamerConfig, given: Any) -> StreamerEngine:

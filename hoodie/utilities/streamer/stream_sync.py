@@ -17,7 +17,8 @@ from typing import Final, Protocol
 import attrs
 import pyarrow as pa
 
-from hoodie.avro.schema_converters import to_arrow
+from hoodie.avro.schema_converters import remove_meta_columns, to_arrow
+from hoodie.avro.schema_resolution import resolved_columns
 from hoodie.client.chosen_operation import DELETES
 from hoodie.client.new_table import check_new_table
 from hoodie.client.open_or_create import WritableTable, find_writable_table, open_or_create
@@ -351,7 +352,7 @@ class StreamSync:
         target = None
         if run.schema_provider is not None:
             text = run.schema_provider.load_target_schema()
-            target = None if text is None else to_arrow(text)
+            target = None if text is None else resolved_columns(remove_meta_columns(text))
         keeps = run.error_writer is not None
         fields = self._key_fields() if not keeps or run.error_table.validates_record_creation else ()
         check = RowCheck(tuple(fields), keeps, keeps and run.error_table.validates_target_schema)

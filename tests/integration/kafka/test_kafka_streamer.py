@@ -110,6 +110,32 @@ def test_the_walk_through_of_hudi_verbatim(broker: KafkaBroker, tmp_path: Path, 
     assert len(hoodie.Table(str(path)).history()) == 1
 
 
+def test_a_schema_with_a_union_of_several_types(broker: KafkaBroker, tmp_path: Path) -> None:
+    union = {"name": "value", "type": ["null", "long", "string"], "default": None}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}, union]}
+    topic = broker.topic()
+    with schema_registry() as registry:
+        schema_id = registry.register(f"{topic}-value", json.dumps(schema))
+        messages = []
+        for row in ({"id": "a", "value": 7}, {"id": "b", "value": "seven"}, {"id": "c", "value": None}):
+            out = BytesIO()
+            fastavro.schemaless_writer(out, fastavro.parse_schema(dict(schema)), row)
+            messages.append(b"\0" + schema_id.to_bytes(4, "big") + out.getvalue())
+        broker.produce(topic, messages)
+        words = [
+            str(tmp_path / "t"), "--from", f"kafka://{broker.address()}/{topic}", "--source-class", "AvroKafkaSource",
+            "--schemaprovider-class", "SchemaRegistryProvider", "--record-key", "id",
+            "--hoodie-conf", f"schema.registry.url={registry.url}",
+            "--hoodie-conf", "hoodie.streamer.schemaprovider.registry.url="
+            f"{registry.url}/subjects/{topic}-value/versions/latest",
+        ]  # fmt: skip
+        run(words)
+    rows = hoodie.read_table(str(tmp_path / "t"), columns=["id", "value"]).to_pylist()
+    assert sorted((row["id"], row["value"]) for row in rows) == [
+        ("a", {"member0": 7, "member1": None}), ("b", {"member0": None, "member1": "seven"}), ("c", None),
+    ]  # fmt: skip
+
+
 class Model:
     """What was produced: the newest row of each key; deletes take keys away."""
 

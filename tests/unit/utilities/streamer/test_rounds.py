@@ -309,6 +309,13 @@ def test_flags_and_properties_that_contradict_fail_before_the_source_is_touched(
     assert not path.exists()
 
 
+def test_a_folder_that_holds_the_table_is_no_source(tmp_path: Path) -> None:
+    for root in (tmp_path, tmp_path / "lake" / "t"):
+        properties = list_source("l") | {"hoodie.streamer.source.dfs.root": str(root)}
+        with pytest.raises(HoodieConfigException, match="holds the table"):
+            run_once(tmp_path / "lake" / "t", properties, source_class="JsonDFSSource")
+
+
 def test_a_misspelt_property_is_told_with_the_nearest_one(tmp_path: Path) -> None:
     with pytest.raises(HoodieConfigException) as caught:
         run_once(tmp_path / "t", list_source("l") | {"hoodie.streamer.checkpoint.force.skp": "true"})
