@@ -38,7 +38,8 @@ OF_TIMES := tests/unit/common/table/timeline tests/unit/metadata/reader tests/un
 # Tests with the least releases that setup.cfg declares: those of data, files and queries, where releases of the libraries
 # differ most.
 OF_MINIMUMS := tests/contract $(addprefix tests/unit/,avro client/test_table_writer.py common/bloom common/data common/util io \
-	keygen metadata/records query storage sync $(addprefix cli/test_,commands.py input_files.py) test_readme.py test_cookbook.py)
+	keygen metadata/records query storage sync $(addprefix cli/test_,commands.py input_files.py) test_readme.py test_cookbook.py \
+	$(addprefix utilities/,schema sources transform streamer/test_rounds.py test_streamer_properties.py))
 HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
 PIP := -m pip install -q --disable-pip-version-check
 
