@@ -217,8 +217,9 @@ class HoodieTimelineArchiver:
         newest_of: dict[str, int] = {}
         for number, instant in enumerate(due):
             newest_of |= dict.fromkeys(self._positions_in(instant), number)
-        later = iter(reversed(completed))
-        while newest_of and (instant := next(later)).requested_time > due[-1].requested_time:
+        for instant in reversed(completed):
+            if not newest_of or not is_after(instant.requested_time, due[-1].requested_time):
+                break
             for key in self._positions_in(instant):
                 newest_of.pop(key, None)
         if not newest_of:
