@@ -143,6 +143,27 @@ def test_pending_compactions_hold_back_a_run_that_may_not_compact(tmp_path: Path
     assert len(read(path)) == 3
 
 
+def test_pending_plans_are_carried_out_before_a_round_where_the_flags_ask_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    properties = list_source("l", ("a", "x", 1), ("b", "x", 1), ("a", "x", 2))
+    streamer(path, properties, table_type="MERGE_ON_READ", disable_compaction=True).sync()
+    with local_client(str(path), **{"hoodie.compact.inline.max.delta.commits": 1}) as client:
+        assert client.schedule_compaction() is not None
+    once = {"continuous": False, "termination_strategy_class": None, "disable_compaction": True}
+    streamer(path, properties, **once).sync()
+    snapshot = find_writable_table(write_config(str(path)))
+    assert snapshot is not None
+    assert len(snapshot.active_timeline.filter_actions(Action.COMPACTION).filter_pending()) == 1
+    streamer(path, properties, retry_pending_compaction=True, **once).sync()
+    with local_client(str(path), **{"hoodie.clustering.plan.strategy.small.file.limit": 1 << 30}) as client:
+        assert client.schedule_clustering() is not None
+    streamer(path, properties, retry_pending_clustering=True, **once).sync()
+    snapshot = find_writable_table(write_config(str(path)))
+    assert snapshot is not None
+    assert len(snapshot.active_timeline.filter_pending()) == 0
+    assert len(read(path)) == 2
+
+
 class Update:
     """Changes the list that is read, after some rounds."""
 
