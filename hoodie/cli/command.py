@@ -370,7 +370,11 @@ def _message(error: Exception) -> str:
 
 
 def _one_line(text: str) -> str:
-    return visible("; ".join(line.strip() for line in text.splitlines() if line.strip()))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    parts = [line.removeprefix("- ") for line in lines[1:]]
+    # A list of problems begins with a line that ends in a colon.
+    first = [f"{lines[0]} {parts.pop(0)}" if lines[0].endswith(":") and parts else lines[0]] if lines else []
+    return visible("; ".join([*first, *parts]))
 
 
 def _close_stdout() -> None:

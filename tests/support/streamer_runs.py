@@ -18,6 +18,7 @@ KEYS = {
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.partitionpath.field": "region",
     "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.streamer.idle.seconds": "0",
 }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 
-from hoodie.common.config.property import PropertyGroup, boolean, integer, property_field, text
+from hoodie.common.config.property import PropertyGroup, boolean, decimal, integer, property_field, text
 
 
 @attrs.frozen(kw_only=True, repr=False)
@@ -40,6 +40,11 @@ class HoodieStreamerConfig(PropertyGroup):
     retry_max_attempts: int = property_field("hoodie.streamer.retry.max.attempts", integer(minimum=0), 10, is_ours=True)
     """How often in a row a round of continuous mode is tried again after a time-out of the source, a lock that another
     writer holds, or a conflict with another writer."""
+    idle_seconds: float = property_field(
+        "hoodie.streamer.idle.seconds", decimal(above=-1.0, at_most=86400.0), 1.0, is_ours=True
+    )
+    """The least time from start to start after a round of continuous mode that found nothing new, so that a quiet
+    source is not asked all the time; --min-sync-interval-seconds may make it longer."""
     sample_writes_enabled: bool = property_field("hoodie.streamer.sample.writes.enabled", boolean(), False)
     """No effect: the size of records is known once the first file is written."""
     sample_writes_size: int = property_field("hoodie.streamer.sample.writes.size", integer(minimum=1), 5000)

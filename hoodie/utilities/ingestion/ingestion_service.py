@@ -148,8 +148,13 @@ class IngestionService:
             if self.termination is not None and self.termination.should_shutdown(last):
                 logger.info("%s ends the run", type(self.termination).__name__)
                 break
-            self._stop.wait(max(0.0, self.config.min_sync_interval_seconds - (time.monotonic() - begun)))
+            self._stop.wait(max(0.0, self._interval(last) - (time.monotonic() - begun)))
         return last
+
+    def _interval(self, result: SyncResult) -> float:
+        """The least seconds from the start of a round to that of the next one."""
+        pause = 0.0 if result.is_committed else self.options.idle_seconds
+        return max(float(self.config.min_sync_interval_seconds), pause)
 
     def _try_round(self, retries: int) -> SyncResult:
         """The only round; again after a time-out of the source, where the flags say so."""

@@ -40,6 +40,7 @@ _GROUP: Final = "deltastreamer"
 _ERRORS_STEP: Final = "errors"
 _SHOWN_STEPS: Final = ("resume", "fetch", "write", _ERRORS_STEP, "commit")
 _SHOWN_POSITION: Final = 300
+_IDLE_LINE_SECONDS: Final = 60.0
 
 
 @attrs.frozen
@@ -94,6 +95,8 @@ class HoodieStreamerMetrics:
         self._begun: float | None = None
         self._last_end = monotonic()
         self._last_error = ""
+        self._told_idle = float("-inf")
+        """The time at which a round without news was told in the log since the last news: once a minute."""
 
     # --- rounds -------------------------------------------------------------------------------------------------
 
@@ -120,8 +123,13 @@ class HoodieStreamerMetrics:
             if _ERRORS_STEP in result.seconds:
                 values["errorTableCommitDuration"] = round(result.seconds[_ERRORS_STEP] * 1000)
             values |= result.details
+            now = self._monotonic()
+            is_news = result.is_committed or result.error_count > 0
+            is_told = is_news or now - self._told_idle >= _IDLE_LINE_SECONDS
+            if is_told:
+                self._told_idle = float("-inf") if is_news else now
             number = int(values["numSuccessfulSyncs"] + values["numFailedSyncs"])
-        logger.info("%s", describe_round(result, self.table_name, number))
+        logger.log(logging.INFO if is_told else logging.DEBUG, "%s", describe_round(result, self.table_name, number))
         self._report()
 
     def round_failed(self, error: BaseException) -> None:

@@ -22,6 +22,8 @@ _SUFFIXES = {
 }  # fmt: skip
 _COMPRESSED = (".gz", ".bz2", ".zst")
 _PREFIX = "hoodie.streamer."
+_SUBMIT_SWITCHES = frozenset({"--supervise", "--verbose", "-v", "--help", "--version"})
+"""The options of ``spark-submit`` without a value."""
 
 
 @attrs.define
@@ -45,16 +47,19 @@ def parse_arguments(arguments: Sequence[str], say: Callable[[str], None] = lambd
         HoodieConfigException: Flags are unknown, lack a value, have a wrong one or contradict each other: one message
             names all of these.
     """
-    reading = _read(_after_the_class(list(arguments), say))
+    words, _ = for_the_streamer(arguments, say)
+    reading = _read(words)
     for word in reading.positional[:]:
         if word.endswith(".jar"):
             reading.lines.append(f"{word} is not needed: hoodie has no jar")
             reading.positional.remove(word)
     values = _short_form(reading)
     if reading.positional:
+        is_expanded = any(word.lower().endswith((*_SUFFIXES, *_COMPRESSED)) for word in reading.positional)
+        hint = "; if the shell has expanded a glob, put it into quotes: --from '*.json'" if is_expanded else ""
         reading.problems.append(
             f"{' '.join(map(shlex.quote, reading.positional))}: not a flag; the one word without a flag is the table's "
-            "folder"
+            f"folder{hint}"
         )
     if not values.get("target_base_path"):
         reading.problems.append("--target-base-path is missing: the table's folder")
@@ -69,33 +74,72 @@ def parse_arguments(arguments: Sequence[str], say: Callable[[str], None] = lambd
     raise HoodieConfigException(f"the command line of the streamer, {_counted(len(reading.problems))}:{lines}")
 
 
-def help_text() -> str:
-    """The usage: all flags, one line each."""
+def for_the_streamer(arguments: Sequence[str], say: Callable[[str], None]) -> tuple[list[str], bool]:
+    """The words of a command line that are the streamer's, and whether it is the one for several tables.
+
+    A pasted ``spark-submit`` has its own options, the class and a jar before them, in any order.
+
+    Args:
+        arguments: The words after ``hoodie streamer``.
+        say: Takes lines for the user, about words that are not used.
+
+        >>> for_the_streamer(["multi", "--props", "x"], print)
+        (['--props', 'x'], True)
+    """
+    words = list(arguments)
+    if words[:1] == ["multi"]:
+        return words[1:], True
+    is_submit = bool(words) and words[0].rpartition("/")[2] == "spark-submit"
+    if not is_submit and "--class" not in words:
+        return words, False
+    before = words[1:] if is_submit else words
+    own: list[str] = []
+    class_name = ""
+    while before and before[0].startswith("-"):
+        flag, equals, value = before.pop(0).partition("=")
+        if not equals and flag not in _SUBMIT_SWITCHES and before:
+            value = before.pop(0)
+        if flag == "--class":
+            class_name = value
+        else:
+            own.append(f"{flag} {value}".strip())
+    if own:
+        say(f"options of spark-submit are not used: {', '.join(own)}")
+    if before and before[0].endswith(".jar"):
+        say(f"{before.pop(0)} is not needed: hoodie has no jar")
+    elif before:
+        # The class came last, and what follows it begins with the application, whatever its name.
+        say(f"{before.pop(0)} is not needed: hoodie has no jar")
+    return before, "MultiTable" in class_name
+
+
+def help_text(is_multi: bool = False) -> str:
+    """The usage: all flags, one line each.
+
+    Args:
+        is_multi: Whether that of the command for several tables is asked for.
+    """
     lines = [
         "hoodie streamer PATH --from kafka://HOST:PORT/TOPIC --record-key ID [--partition P] [--ordering TS]",
         "hoodie streamer --target-base-path PATH --target-table NAME --table-type COPY_ON_WRITE --source-class ... ",
-        "",
-        "All flags of Hudi's streamer, and those marked * of hoodie:",
+        "hoodie streamer multi --props FILE --config-folder FOLDER --base-path-prefix PATH --source-class ...",
         "",
     ]
+    if is_multi:
+        lines += [
+            "  --props             the file of common properties; hoodie.streamer.ingestion.tablesToBeIngested names "
+            "the tables",
+            "  --config-folder     the folder with a file for each table: DATABASE_TABLE_config.properties",
+            "  --base-path-prefix  the folder of the tables: PREFIX/DATABASE/TABLE",
+            "  --parallelism       * the most tables that run at once; all in continuous mode",
+            "",
+        ]
+    lines += ["All flags of Hudi's streamer, and those marked * of hoodie:", ""]
     shown = [flag for flag in FLAGS if flag.kind not in ("ignored", "refused")]
     width = max(len(", ".join(flag.names)) for flag in shown)
     for flag in shown:
         lines.append(f"  {', '.join(flag.names):{width}}  {'* ' if flag.is_ours else ''}{flag.help}")
     return "\n".join(lines)
-
-
-def _after_the_class(words: list[str], say: Callable[[str], None]) -> list[str]:
-    """The words after the class of a pasted ``spark-submit``."""
-    if not words or not words[0].endswith("spark-submit"):
-        return words
-    if "--class" in words[:-1]:
-        at = words.index("--class")
-        before = words[1:at]
-        if before:
-            say(f"{' '.join(before)}: options of spark-submit are not used")
-        return words[at + 2 :]
-    return words[1:]
 
 
 def _read(words: list[str]) -> _Reading:
@@ -151,7 +195,10 @@ def _take(reading: _Reading, flag: Flag, name: str, value: str | None) -> None:
         except ValueError:
             reading.problems.append(f"{name} {value}: must be a whole number")
             return
-        reading.values[flag.field] = None if flag.field == "source_limit" and number == MOST else number
+        kept = None if flag.field == "source_limit" and number == MOST else number
+        if reading.values.get(flag.field, kept) != kept:
+            reading.problems.append(f"{name} is given twice: give one of them")
+        reading.values[flag.field] = kept
         return
     if flag.kind == "list" and flag.field in ("hoodie_conf", "storage"):
         key, equals, text = value.partition("=")
@@ -170,6 +217,8 @@ def _take(reading: _Reading, flag: Flag, name: str, value: str | None) -> None:
             reading.problems.append(f"{name} {value}: must be {' or '.join(flag.choices)}")
             return
         value = value.upper()
+    if reading.values.get(flag.field, value) != value:
+        reading.problems.append(f"{name} is given twice: {reading.values[flag.field]} and {value}; give one of them")
     reading.values[flag.field] = value
 
 
@@ -244,6 +293,10 @@ def _from(
     put(f"{_PREFIX}source.dfs.root", source, "--from")
     if found is not None:
         values.setdefault("source_class", found)
+    if values.get("source_class") == "CsvDFSSource":
+        # A file that a person names has a line of names; Spark assumes none.
+        key = f"{_PREFIX}csv.header"
+        put(key, values.get("hoodie_conf", {}).get(key, "true"), "--from")
 
 
 def _counted(count: int) -> str:

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
+from hoodie.common.util.shown_table import plural
 from hoodie.exception import HoodieStreamerException
-from hoodie.utilities.streamer.arguments import help_text, parse_arguments
+from hoodie.utilities.streamer.arguments import for_the_streamer, help_text, parse_arguments
 from hoodie.utilities.streamer.hoodie_streamer import HoodieStreamer
 from hoodie.utilities.streamer.multi_table import HoodieMultiTableStreamer, parse_multi_arguments
 from hoodie.utilities.streamer.sync_result import SyncResult
@@ -32,13 +33,13 @@ def run_command(arguments: Sequence[str], say: Callable[[str], None], show: Call
         HoodieConfigException: The command line or the properties are wrong.
         HoodieException: A round failed, or a table of several did.
     """
-    words = list(arguments)
+    words, is_multi = for_the_streamer(arguments, say)
     if not words or "--help" in words or "-h" in words:
-        show(help_text())
+        show(help_text(is_multi))
         return
     with _logging():
-        if words[0] == "multi":
-            _run_several(words[1:], say, show)
+        if is_multi:
+            _run_several(words, say, show)
             return
         config = parse_arguments(words, say)
         streamer = HoodieStreamer(config)
@@ -58,9 +59,11 @@ def describe(result: SyncResult) -> str:
         result: The outcome.
     """
     if not result.is_committed:
-        return f"nothing new at {result.position_after!r}; nothing was committed"
-    errors = f", {result.error_count} errors" if result.error_count else ""
-    return f"committed {result.instant_time}: {result.rows} rows{errors}; position {result.position_after!r}"
+        at = "" if result.position_after is None else f" at {result.position_after!r}"
+        return f"nothing new{at}; nothing was committed"
+    errors = f", {plural(result.error_count, 'error')}" if result.error_count else ""
+    position = "" if result.position_after is None else f"; position {result.position_after!r}"
+    return f"committed {result.instant_time}: {plural(result.rows, 'row')}{errors}{position}"
 
 
 class _Stoppable(Protocol):
@@ -78,7 +81,9 @@ def _run_several(words: Sequence[str], say: Callable[[str], None], show: Callabl
     with _stopping(streamer):
         outcomes = streamer.sync()
     for outcome in outcomes:
-        if outcome.error is not None:
+        if outcome.dry_run is not None:
+            show(f"{outcome.name}:\n{outcome.dry_run}")
+        elif outcome.error is not None:
             show(f"{outcome.name}: failed: {outcome.error}")
         else:
             show(f"{outcome.name}: {'not begun' if outcome.result is None else describe(outcome.result)}")

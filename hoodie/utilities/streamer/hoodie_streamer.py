@@ -7,6 +7,7 @@ Differs: it runs without Spark by default.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,7 +31,7 @@ from hoodie.utilities.ingestion.ingestion_service import IngestionService
 from hoodie.utilities.ingestion.streamer_metrics import Health, HoodieStreamerMetrics
 from hoodie.utilities.ingestion.termination_strategy import create_termination_strategy
 from hoodie.utilities.schema.schema_providers import make_schema_provider
-from hoodie.utilities.sources.source import Source, SourceContext
+from hoodie.utilities.sources.source import SourceContext
 from hoodie.utilities.sources.sources import make_source
 from hoodie.utilities.streamer.checkpoint_utils import check_source_id
 from hoodie.utilities.streamer.dry_run import DryRun, look_ahead
@@ -53,13 +54,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 logger = logging.getLogger(__name__)
-
-_IDENTITIES = (
-    ("hoodie.streamer.source.kafka.topic", "topic"),
-    ("hoodie.streamer.source.dfs.root", "folder"),
-    ("hoodie.streamer.source.hoodieincr.path", "table"),
-    ("hoodie.streamer.jdbc.table.name", "table"),
-)
 
 
 class HotUpdate(Protocol):
@@ -147,8 +141,11 @@ class HoodieStreamer:
             The outcome of the last round; None if it was ended before the first one.
 
         Raises:
+            HoodieConfigException: The flags ask for a dry run, which is `dry_run`.
             HoodieException: A round failed. The table holds what earlier rounds committed.
         """
+        if self._config.dry_run:
+            raise HoodieConfigException("--dry-run: call dry_run() instead of sync(); nothing was written")
         try:
             if self._config.metrics_address is not None:
                 self._endpoint = MetricsEndpoint(self._config.metrics_address, self._metrics.snapshot, self.health)
@@ -226,7 +223,7 @@ class HoodieStreamer:
             write_config=write_config,
             engine=self._engine,
             source=source,
-            identity=identity_of(source, properties),
+            identity=identity_of(config.source_class, properties),
             schema_provider=provider,
             transformer=make_transformer(config.transformer_classes),
             error_writer=create_error_writer(properties, write_config),
@@ -255,18 +252,35 @@ class HoodieStreamer:
         before.close()
 
 
-def identity_of(source: Source, properties: StreamerProperties) -> str:
-    """The name of a source, by which a run knows the positions of another one.
+def identity_of(source_class: str, properties: StreamerProperties) -> str:
+    """The name of a source, by which a run knows the positions of another one. It holds no secret.
 
     Args:
-        source: The source.
+        source_class: The value of ``--source-class``.
         properties: The properties.
+
+        >>> identity_of("JsonDFSSource", StreamerProperties({"hoodie.streamer.source.dfs.root": "s3a://lake/in/"}))
+        'folder s3://lake/in'
     """
-    for key, kind in _IDENTITIES:
-        if (value := properties.get(key)) is not None:
-            named = normalise_path(value) if kind == "folder" and "*" not in value else value
-            return f"{kind} {named}"
-    return type(source).__name__
+    topic = properties.get("hoodie.streamer.source.kafka.topic")
+    folder = properties.get("hoodie.streamer.source.dfs.root")
+    followed = properties.get("hoodie.streamer.source.hoodieincr.path")
+    database = properties.get("hoodie.streamer.jdbc.url")
+    simple = source_class.rpartition(".")[2]
+    if ":" in source_class:
+        places = [place for place in (topic, folder, followed) if place is not None]
+        return " of ".join([f"source {source_class}", *places])
+    if "Kafka" in simple or "Debezium" in simple:
+        return f"topic {topic}"
+    if "DFS" in simple and folder is not None:
+        return f"folder {normalise_path(folder)}"
+    if simple == "HoodieIncrSource" and followed is not None:
+        return f"table {normalise_path(followed)}"
+    if simple == "JdbcSource" and database is not None:
+        # What follows the name of the database may hold a password; so may a user before the host.
+        place = re.sub(r"//[^/@]*@", "//", re.split(r"[?;]", database)[0])
+        return f"table {properties.get('hoodie.streamer.jdbc.table.name')} of {place}"
+    return f"source {source_class}"
 
 
 def _refuse_own_folder(config: HoodieWriteConfig, properties: StreamerProperties) -> None:

@@ -15,12 +15,13 @@ from typing import Any
 
 import attrs
 
-from hoodie.exception import HoodieConfigException
+from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.threads import ThreadPool
 from hoodie.utilities.config.streamer_properties import PREFIX, StreamerProperties
 from hoodie.utilities.ingestion.http_endpoint import MetricsEndpoint
 from hoodie.utilities.ingestion.streamer_metrics import Health
 from hoodie.utilities.streamer.arguments import parse_arguments
+from hoodie.utilities.streamer.dry_run import DryRun
 from hoodie.utilities.streamer.hoodie_streamer import HoodieStreamer
 from hoodie.utilities.streamer.run_options import load_properties, read_properties
 from hoodie.utilities.streamer.streamer_config import StreamerConfig
@@ -57,11 +58,13 @@ class TableOutcome:
     Attributes:
         name: ``database.table``.
         result: The last round; None if there was none.
+        dry_run: The next round, with ``--dry-run``.
         error: The reason why the table failed; None if it did not.
     """
 
     name: str
     result: SyncResult | None = None
+    dry_run: DryRun | None = None
     error: Exception | None = None
 
 
@@ -167,12 +170,17 @@ class HoodieMultiTableStreamer:
             if self._is_stopping:
                 streamer.shutdown_gracefully()
             try:
+                if run.config.dry_run:
+                    return TableOutcome(run.name, dry_run=streamer.dry_run())
                 return TableOutcome(run.name, streamer.sync())
             finally:
                 with self._lock:
                     self._running.remove(streamer)
         except Exception as error:
-            logger.exception("%s failed", run.name)
+            if isinstance(error, HoodieException):
+                logger.error("%s failed: %s", run.name, error)
+            else:
+                logger.exception("%s failed", run.name)
             with self._lock:
                 self._failed[run.name] = type(error).__name__
             return TableOutcome(run.name, error=error)

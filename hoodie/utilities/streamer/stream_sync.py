@@ -29,7 +29,12 @@ from hoodie.common.table.clustering_plans import pending_clusterings
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieConfigException, HoodieException, TableNotFoundException
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieException,
+    HoodieStreamerException,
+    TableNotFoundException,
+)
 from hoodie.threads import start_thread
 from hoodie.utilities.config.error_table_config import ErrorWriteFailureStrategy, HoodieErrorTableConfig
 from hoodie.utilities.config.streamer_properties import StreamerProperties
@@ -294,6 +299,7 @@ class StreamSync:
         operation = run.write_config.write.operation.value.lower()
         schema = self._schema_of(snapshot, rows)
         if schema is None:
+            self._refuse_lost_beginning(outcome)
             self._waiting = batch.checkpoint
             logger.warning(
                 "the source has no rows yet, and no schema is given, so %s cannot be made yet; the position %r is kept "
@@ -301,6 +307,10 @@ class StreamSync:
             )  # fmt: skip
             return outcome
         if snapshot is None:
+            is_untold = not set(self._key_fields()) <= set(schema.names)
+            if is_untold and rows is not None and not rows.has_rows():
+                # Columns that nobody told are not known without a row; the errors of the messages tell more.
+                return self._without_a_row(rows, outcome)
             if operation in DELETES:
                 raise TableNotFoundException(f"there is no table at {run.write_config.base_path} to delete from")
             check_new_table(schema, run.write_config)
@@ -345,6 +355,30 @@ class StreamSync:
             rows=_written(result) if count is None else count,
             error_count=errors,
             service_errors=result.service_errors,
+        )
+
+    def _without_a_row(self, rows: StreamerRows, outcome: SyncResult) -> SyncResult:
+        """A round that would make the table, and has no good row: its errors are kept, and nothing is committed."""
+        found = list(rows.errors())
+        count = sum(map(len, found))
+        if self.run.error_writer is not None and found:
+            count = self.run.error_writer.write(found, "")
+        logger.warning(
+            "no row of %s messages or lines could be decoded, so the table %s is not made yet; the next round reads "
+            "them again", count, self.run.write_config.base_path,
+        )  # fmt: skip
+        return attrs.evolve(outcome, error_count=count, position_after=outcome.position_before)
+
+    def _refuse_lost_beginning(self, outcome: SyncResult) -> None:
+        """Refuse a single round whose position cannot be kept, where the next one would begin at the topic's end."""
+        run = self.run
+        begins_at_end = run.properties.get("auto.offset.reset", "latest").strip().lower() != "earliest"
+        if run.config.continuous or not run.identity.startswith("topic ") or not begins_at_end:
+            return
+        raise HoodieStreamerException(
+            f"{run.identity} has no new rows, and no schema is given, so the table {run.write_config.base_path} cannot "
+            f"be made, and the position {outcome.position_after!r} cannot be kept: rows that come before the next run "
+            "would be passed over. Give --schema FILE, or --hoodie-conf auto.offset.reset=earliest, or --continuous"
         )
 
     def _plan(self) -> RowPlan:

@@ -58,7 +58,7 @@ class Listener:
 
 
 def service(rounds: Rounds, **flags: Any) -> IngestionService:
-    options = HoodieStreamerConfig(retry_initial_seconds=0, retry_max_attempts=2)
+    options = HoodieStreamerConfig(retry_initial_seconds=0, retry_max_attempts=2, idle_seconds=0.0)
     config = StreamerConfig(target_base_path="/t", **{"continuous": True, "retry_interval_seconds": 0, **flags})
     made = IngestionService(config, options, rounds, Listener())
     rounds.service = made
@@ -93,6 +93,15 @@ def test_the_interval_is_from_start_to_start() -> None:
     rounds = Rounds(DONE, DONE)
     service(rounds, min_sync_interval_seconds=1).run()
     assert rounds.begun[1] - rounds.begun[0] >= 1
+
+
+def test_a_round_without_news_is_followed_by_a_pause() -> None:
+    rounds = Rounds(SyncResult(), DONE, DONE)
+    made = service(rounds)
+    made.options = HoodieStreamerConfig(idle_seconds=0.5)
+    made.run()
+    assert rounds.begun[1] - rounds.begun[0] >= 0.5
+    assert rounds.begun[2] - rounds.begun[1] < 0.5
 
 
 def test_an_end_that_is_asked_for_does_not_wait_for_the_interval() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hoodie.exception import HoodieConfigException
-from hoodie.utilities.streamer.arguments import help_text, parse_arguments
+from hoodie.utilities.streamer.arguments import for_the_streamer, help_text, parse_arguments
 from hoodie.utilities.streamer.streamer_config import FLAGS, StreamerConfig
 
 WALK_THROUGH = [
@@ -48,7 +48,7 @@ def test_a_whole_spark_submit_is_taken_from_its_class_on() -> None:
         *WALK_THROUGH,
     ]  # fmt: skip
     assert parse_arguments(words, said.append) == parse_arguments(WALK_THROUGH)
-    assert said[0] == "--master yarn: options of spark-submit are not used"
+    assert said[0] == "options of spark-submit are not used: --master yarn"
 
 
 def test_the_defaults_are_those_of_hudi() -> None:
@@ -57,6 +57,31 @@ def test_the_defaults_are_those_of_hudi() -> None:
     assert (config.max_pending_compactions, config.max_pending_clustering, config.max_retry_count) == (5, 5, 3)
     assert (config.retry_interval_seconds, config.min_sync_interval_seconds) == (30, 0)
     assert config.source_limit is None
+
+
+def test_options_of_spark_submit_stand_in_any_order() -> None:
+    said: list[str] = []
+    words, is_multi = for_the_streamer(
+        [
+            "spark-submit", "--class", "org.apache.hudi.utilities.streamer.HoodieMultiTableStreamer", "--verbose",
+            "--packages", "a:b:1,c:d:2", "--conf", "spark.x=y", "x.jar", "--props", "p", "--base-path-prefix", "/d",
+        ],
+        said.append,
+    )  # fmt: skip
+    assert (words, is_multi) == (["--props", "p", "--base-path-prefix", "/d"], True)
+    assert "--conf spark.x=y" in said[0]
+    words, is_multi = for_the_streamer(["--class", "a.HoodieStreamer", "x.jar", "--op", "INSERT"], said.append)
+    assert (words, is_multi) == (["--op", "INSERT"], False)
+
+
+def test_a_flag_that_is_given_twice_is_told() -> None:
+    assert "--from is given twice" in problems_of("--from", "a.json", "--from", "b.json")
+    assert "--source-limit is given twice" in problems_of("--source-limit", "1", "--source-limit", "2")
+    assert parse_arguments(["/t", "--op", "INSERT", "--op", "insert"]).op == "INSERT"
+
+
+def test_a_glob_that_the_shell_expanded_is_told() -> None:
+    assert "put it into quotes" in problems_of("--from", "in/1.json", "in/2.json")
 
 
 def test_every_flag_of_hudi_is_known_under_all_of_its_spellings() -> None:

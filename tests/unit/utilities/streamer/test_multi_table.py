@@ -118,6 +118,18 @@ def _get(started: list[Address], path: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    words = files(tmp_path, "d.one", d_one="l")
+    ListSource.LISTS["l"] = [("a", "x", 1)]
+    shown: list[str] = []
+    run_command(["multi", *words, "--dry-run"], shown.append, shown.append)
+    assert "d.one:" in shown[-1]
+    assert "nothing was written" in shown[-1]
+    assert not (tmp_path / "lake").exists()
+    run_command(["multi", "--help"], shown.append, shown.append)
+    assert "--config-folder" in shown[-1]
+
+
 def test_continuous_tables_run_side_by_side(tmp_path: Path) -> None:
     words = files(tmp_path, "d.one,d.two", d_one="l", d_two="m")
     ListSource.LISTS |= {name: [(f"{name}{n}", "x", n) for n in range(4)] for name in "lm"}

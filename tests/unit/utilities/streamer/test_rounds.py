@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pytest
 
@@ -18,7 +19,9 @@ from hoodie.exception import (
     HoodieStreamerException,
     HoodieWriteConflictException,
 )
-from hoodie.utilities.streamer import HoodieStreamer, StreamerConfig
+from hoodie.utilities.config.streamer_properties import StreamerProperties
+from hoodie.utilities.streamer import HoodieStreamer, StreamerConfig, StreamSync
+from hoodie.utilities.streamer.hoodie_streamer import identity_of
 from tests.support.streamer_runs import LIST_SOURCE, SCHEMA, ListSource, list_source, run_once
 from tests.support.table_builder import local_client, rows, write_config
 
@@ -252,6 +255,52 @@ def test_a_source_without_rows_and_a_schema_waits_for_its_first_rows(
     ListSource.LISTS["l"].append(("a", "x", 1))
     assert run_once(path, properties, schema_provider_class="FilebasedSchemaProvider").rows == 1
     assert read(path) == [("a", "x", 1)]
+
+
+def test_a_topic_without_rows_and_a_schema_is_refused_where_the_next_run_would_begin_at_its_end(tmp_path: Path) -> None:
+    properties = list_source("l") | {"hoodie.streamer.source.kafka.topic": "l"}
+    made = HoodieStreamer(
+        StreamerConfig(target_base_path=str(tmp_path / "t"), source_class=LIST_SOURCE), properties=properties
+    )
+    run = attrs.evolve(made._sync.run, identity="topic l")
+    with pytest.raises(HoodieStreamerException, match=r"would be passed over\. Give --schema FILE"):
+        StreamSync(run).sync_once()
+    earliest = attrs.evolve(run, properties=run.properties.with_({"auto.offset.reset": "earliest"}))
+    assert not StreamSync(earliest).sync_once().is_committed
+    made.close()
+
+
+def test_a_first_round_without_a_good_row_tells_its_first_message(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    ListSource.SCHEMAS["l"] = pa.schema([])
+    properties = list_source("l", "[1]", "[2]")
+    with pytest.raises(HoodieReadFromSourceException, match="offset 0: it is no row"):
+        run_once(path, properties)
+    result = run_once(path, properties | {"hoodie.errortable.enable": "true"})
+    assert (result.is_committed, result.error_count, result.position_after) == (False, 2, None)
+    assert hoodie.read_table(f"{path}_errors").num_rows == 2
+    # Where the columns are known, the position moves.
+    ListSource.SCHEMAS["l"] = SCHEMA
+    assert run_once(path, properties | {"hoodie.errortable.enable": "true"}).position_after == "2"
+
+
+def test_names_of_sources_do_not_depend_on_the_folder_of_the_process(tmp_path: Path, monkeypatch: Any) -> None:
+    root, path = "hoodie.streamer.source.dfs.root", "hoodie.streamer.source.hoodieincr.path"
+    url, table = "hoodie.streamer.jdbc.url", "hoodie.streamer.jdbc.table.name"
+
+    def name(source_class: str, **given: str) -> str:
+        keys = {"root": root, "path": path, "url": url, "table": table}
+        return identity_of(source_class, StreamerProperties({keys[key]: value for key, value in given.items()}))
+
+    monkeypatch.chdir(tmp_path)
+    absolute = name("JsonDFSSource", root=f"{tmp_path}/in/*.json")
+    assert absolute == name("JsonDFSSource", root="in/*.json") == name("JsonDFSSource", root="./in/*.json")
+    assert name("org.apache.hudi.utilities.sources.JsonDFSSource", root="s3a://b/in") == "folder s3://b/in"
+    assert name("HoodieIncrSource", path="src") == name("HoodieIncrSource", path=f"file://{tmp_path}/src")
+    first = name("JdbcSource", url="jdbc:postgresql://me:hidden@db/shop?password=hidden", table="orders")
+    assert first == "table orders of jdbc:postgresql://db/shop"
+    assert first != name("JdbcSource", url="jdbc:postgresql://other/shop", table="orders")
+    assert name("shops:oslo") != name("shops:rome")
 
 
 def test_a_new_column_of_the_schema_needs_no_restart(tmp_path: Path) -> None:
