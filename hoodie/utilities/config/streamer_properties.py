@@ -160,7 +160,7 @@ def parse_dfs_properties(storage: HoodieStorage, path: str, _open: tuple[str, ..
     if path in _open:
         raise HoodieConfigException(f"properties files include each other: {' -> '.join((*_open, path))}")
     properties: dict[str, str] = {}
-    for line in storage.read(path).decode("utf-8", "replace").splitlines():
+    for line in storage.read(path).decode("utf-8-sig", "replace").splitlines():
         text = " ".join(line.split())
         if not text or text.startswith("#") or ("=" not in text and " " not in text):
             continue

@@ -16,7 +16,7 @@ from hoodie.utilities.config.kafka_source_config import (
     JsonKafkaPostProcessorConfig,
     JsonKafkaSourceConfig,
 )
-from hoodie.utilities.sources.helpers.json_decoder import JsonDecoder, without_frame
+from hoodie.utilities.sources.helpers.json_decoder import LOOKS_FRAMED, JsonDecoder, without_frame
 from hoodie.utilities.sources.helpers.json_schema_inference import infer_schema
 from hoodie.utilities.sources.helpers.kafka_rows import SOURCE_COLUMNS
 from hoodie.utilities.sources.helpers.message_decoder import MessageDecoder
@@ -73,9 +73,11 @@ class JsonKafkaSource(KafkaSource):
         messages = first_messages()
         found = infer_schema(map(without_frame, messages) if self._is_framed else messages)
         if found is None:
+            looks_framed = not self._is_framed and any(message[:1] == b"\0" for message in messages)
+            hint = f" ({LOOKS_FRAMED})" if looks_framed else ""
             raise HoodieSchemaProviderException(
                 f"the columns of topic {self.topic} are not known: none of the first {len(messages)} messages is a "
-                "JSON object with fields. Give a schema: --schemaprovider-class FilebasedSchemaProvider with "
+                f"JSON object with fields{hint}. Give a schema: --schemaprovider-class FilebasedSchemaProvider with "
                 "hoodie.streamer.schemaprovider.source.schema.file, or --schema FILE"
             )
         self._announce(found, f"taken from the first {len(messages)} messages; a schema file tells them for certain")

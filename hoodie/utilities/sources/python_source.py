@@ -37,7 +37,7 @@ from hoodie.exception import (
 )
 from hoodie.utilities.sources.checkpoint import Checkpoint
 from hoodie.utilities.sources.source import DecodedBatch, InputBatch, Source, SourceContext, SourceRead
-from hoodie.utilities.user_code import load_attribute, make_object
+from hoodie.utilities.user_code import error_told, load_attribute, make_object
 
 BATCH_ROWS: Final = 20_000
 """The rows of a batch at most."""
@@ -109,6 +109,11 @@ class PythonSource(Source):
         after = None if fetched.position is None else Checkpoint(fetched.position)
         if fetched.schema is None:
             return InputBatch(after)
+        if position is not None and fetched.position == position:
+            raise HoodieReadFromSourceException(
+                f"source {self.name}: fetch returned rows and the position {position!r}, which it was asked for: "
+                "return the position after the rows"
+            )
         read = PythonRead(self.name, position, limit, fetched.schema, fetched.position, fetched.rows)
         return InputBatch(after, [read], fetched.schema, size_bytes=fetched.size_bytes, rows=fetched.row_count)
 
@@ -276,7 +281,9 @@ def _fetch(user: Any, name: PythonSourceName, position: str | None, limit: int |
     if hasattr(rows, "__arrow_c_stream__"):
         with _errors_of(name):
             rows = pa.RecordBatchReader.from_stream(rows)
-        return _Fetched(after, _Rows(rows, reads_once=True), rows.schema)
+        if after != position:
+            return _Fetched(after, _Rows(rows, reads_once=True), rows.schema)
+        # Nothing new comes as a stream without rows, too.
     if not isinstance(rows, Iterable):
         raise HoodieReadFromSourceException(
             f"source {name}: the rows are {_kind(rows)}: give an Arrow table or stream, or an iterator of batches"
@@ -357,7 +364,7 @@ def _errors_of(name: PythonSourceName) -> Iterator[None]:
     except TimeoutError as error:
         raise HoodieSourceTimeoutException(f"source {name} does not answer: {error}") from error
     except Exception as error:  # The user's code may raise anything.
-        raise HoodieReadFromSourceException(f"source {name} failed ({type(error).__name__}: {error})") from error
+        raise HoodieReadFromSourceException(f"source {name} failed ({error_told(error)})") from error
 
 
 def _position(given: Any, name: PythonSourceName) -> str | None:

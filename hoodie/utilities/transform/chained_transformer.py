@@ -15,6 +15,7 @@ import pyarrow as pa
 from hoodie.exception import HoodieConfigException, HoodieException, HoodieTransformException
 from hoodie.utilities.config.streamer_properties import StreamerProperties
 from hoodie.utilities.transform.transformer import Transformer
+from hoodie.utilities.user_code import error_told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -123,7 +124,7 @@ def _guarded(one: NamedTransformer, call: Callable[[], _R]) -> _R:
     except HoodieException:
         raise
     except Exception as error:  # The code of a user's may raise anything.
-        raise HoodieTransformException(f"transformer {one.name} failed ({type(error).__name__}: {error})") from error
+        raise HoodieTransformException(f"transformer {one.name} failed ({error_told(error)})") from error
 
 
 def _apply(transformer: Transformer, table: pa.Table, properties: StreamerProperties) -> pa.Table:

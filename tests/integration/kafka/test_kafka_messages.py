@@ -234,6 +234,9 @@ def test_a_topic_without_any_object_needs_a_schema(broker: KafkaBroker) -> None:
     broker.produce(topic, [b"null", b"[1]", None])
     with pytest.raises(HoodieSchemaProviderException, match="none of the first 2 messages is a JSON object"):
         TopicReader(broker, topic, schema=None).fetch()
+    broker.produce(topic, [b"\0\0\0\0\7\2a"])
+    with pytest.raises(HoodieSchemaProviderException, match="if it is Avro, give --source-class AvroKafkaSource"):
+        TopicReader(broker, topic, schema=None).fetch()
 
 
 def test_post_processors_of_maxwell_are_refused_by_name(broker: KafkaBroker) -> None:

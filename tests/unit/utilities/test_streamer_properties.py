@@ -24,6 +24,11 @@ def test_a_file_of_properties_is_read_as_hudi_reads_one(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+    (tmp_path / "a.properties").write_text("key=ä\n", encoding="utf-8-sig")
+    assert parsed(tmp_path) == {"key": "ä"}
+
+
 def test_an_included_file_lies_beside_and_later_lines_win(tmp_path: Path) -> None:
     (tmp_path / "a.properties").write_text("x=1\ninclude=sub/b.properties\ny=3\ninclude=missing.properties\n")
     (tmp_path / "sub").mkdir()

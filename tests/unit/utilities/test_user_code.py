@@ -4,10 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from hoodie.exception import HoodieConfigException
-from hoodie.utilities.user_code import load_attribute, make_object
+from hoodie.utilities.user_code import error_told, load_attribute, make_object
 
 
 def test_a_module_of_the_working_folder_is_found_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,3 +36,11 @@ def test_what_cannot_be_imported_or_made_names_the_flag() -> None:
         load_attribute("no_such_module_at_all", "b", "--flag = a:b", "; try c")
     with pytest.raises(HoodieConfigException, match="--flag = int cannot be made with str .ValueError"):
         make_object(int, "--flag = int", "x")
+
+
+def test_an_error_names_the_innermost_line_of_the_user() -> None:
+    with pytest.raises(pa.ArrowInvalid) as raised:
+        pc.cast(pa.array(["x"]), pa.int64())
+    line = raised.traceback[0].lineno + 1
+    assert error_told(raised.value).endswith(f", test_user_code.py line {line}")
+    assert error_told(ValueError("boo")) == "ValueError: boo"

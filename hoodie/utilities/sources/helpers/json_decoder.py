@@ -51,6 +51,12 @@ _NOT_A_NUMBER = re.compile(rb"[:\[,]\s*-?(?:NaN|Inf)")
 _WIDE = Context(prec=40)
 _FRAME_BYTES = 5
 _NO_FRAME = "it does not begin with the zero and the schema id of a schema registry"
+LOOKS_FRAMED = (
+    "it begins with a zero, as messages with a schema registry do; if it is Avro, give --source-class AvroKafkaSource"
+)
+"""The hint for a message that is read as bare JSON."""
+_UNFINISHED = (b"{", b"[", b",", b":")
+"""The ends of lines after which an object goes on."""
 _NO_NUMBERS = (b"Na", b"In")
 """The beginnings of what Arrow's reader takes for numbers."""
 _OPENING, _CLOSING = ord("{"), ord("}")
@@ -123,7 +129,7 @@ class JsonDecoder(MessageDecoder):
         events = [
             ErrorEvent(
                 ErrorReason.JSON_AVRO_DESERIALIZATION_FAILURE,
-                reason if texts[number][:1] == b"\0" or not self.is_framed else _NO_FRAME,
+                self._reason_of_message(texts[number], reason),
                 texts[number],
                 topic=messages.topic,
                 partition=messages.partition,
@@ -149,7 +155,7 @@ class JsonDecoder(MessageDecoder):
         events = [
             ErrorEvent(
                 ErrorReason.JSON_AVRO_DESERIALIZATION_FAILURE,
-                reason,
+                _reason_of_line(texts[number], reason),
                 texts[number],
                 file=file,
                 line=first_line + numbers[number],
@@ -158,6 +164,12 @@ class JsonDecoder(MessageDecoder):
         ]
         of_rows = np.asarray(numbers, dtype=np.int64)[decoded.positions] + first_line
         return DecodedBatch(decoded.rows, error_batch(events), RowOrigin(of_rows, file=file))
+
+    def _reason_of_message(self, text: bytes, reason: str) -> str:
+        is_framed = text[:1] == b"\0"
+        if is_framed == self.is_framed:
+            return reason
+        return f"{reason}; {LOOKS_FRAMED}" if is_framed else _NO_FRAME
 
     def decode_objects(self, texts: Sequence[bytes]) -> DecodedObjects:
         """Make rows of JSON objects.
@@ -230,6 +242,16 @@ def without_frame(message: bytes) -> bytes:
         message: The message.
     """
     return message[_FRAME_BYTES:] if message[:1] == b"\0" else b""
+
+
+def _reason_of_line(text: bytes, reason: str) -> str:
+    """The reason why a line is no object, with what to do about forms that are not one object a line."""
+    start = text.lstrip()
+    if start.startswith(b"["):
+        return "an array: give one object a line"
+    if start.startswith(b"{") and start.endswith(_UNFINISHED):
+        return "an object over several lines: give one object a line"
+    return reason
 
 
 class _Plan:

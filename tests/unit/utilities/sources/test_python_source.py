@@ -72,6 +72,18 @@ def test_a_stream_is_read_once_and_fetched_again_for_a_second_reading() -> None:
     assert StreamSource.calls == 2
 
 
+@pytest.mark.parametrize("name", ["StandingTable", "StandingStream", "standing_generator"])
+def test_rows_without_a_position_after_them_are_refused(name: str) -> None:
+    source = source_of(name)
+
+    assert source.fetch(Checkpoint("6"), None).is_empty
+    with pytest.raises(
+        HoodieReadFromSourceException,
+        match="fetch returned rows and the position '5', which it was asked for: return the position after the rows",
+    ):
+        source.fetch(Checkpoint("5"), None)
+
+
 def test_a_stream_that_reads_further_the_second_time_is_refused() -> None:
     MovingSource.calls = 0
     batch = source_of("MovingSource").fetch(None, None)

@@ -161,7 +161,10 @@ def test_functions_and_classes_of_users_get_the_table_and_the_properties() -> No
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("divide_by_zero", r"divide_by_zero failed \(ZeroDivisionError: of the user's\)"),
+        (
+            "divide_by_zero",
+            r"divide_by_zero failed \(ZeroDivisionError: of the user's, streamer_user_code\.py line \d+\)",
+        ),
         ("return_nothing", "it returned nothing: return an Arrow table"),
     ],
 )

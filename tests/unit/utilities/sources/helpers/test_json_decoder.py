@@ -13,6 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -375,6 +376,35 @@ def test_large_blocks_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_gives_no_rows_with_all_columns() -> None:
     assert DECODER.decode_objects([]).rows.schema == DECODER.schema
     assert DECODER.decode(kafka(None)).rows.schema == DECODER.schema
+
+
+def test_lines_that_are_arrays_or_parts_of_objects_say_what_to_do() -> None:
+    def reason(line: bytes) -> str:
+        errors = DECODER.decode_lines("a.json", 1, [line]).errors
+        assert errors is not None
+        return errors["message"][0].as_py()
+
+    for line in (b"[", b' [{"id":"a"}]', b"[1]"):
+        assert reason(line) == "an array: give one object a line"
+    for line in (b"{", b'{"id": "a",', b'{"id": [ ', b'\t{"sub":'):
+        assert reason(line) == "an object over several lines: give one object a line"
+    for line in (b'{"id"', b"1", b'"id": 1,', b'{"id":"a"} x'):
+        assert "it is not" in reason(line)
+
+
+def test_messages_with_a_zero_in_front_suggest_avro() -> None:
+    text = b"\0\0\0\0\1" + good()
+
+    def errors(decoder: JsonDecoder) -> list[str]:
+        found = decoder.decode(kafka(text, b"x")).errors
+        assert found is not None
+        return found["message"].to_pylist()
+
+    first, second = errors(DECODER)
+    assert "--source-class AvroKafkaSource" in first
+    assert "Avro" not in second
+    (framed,) = errors(attrs.evolve(DECODER, is_framed=True))
+    assert "does not begin with the zero" in framed
 
 
 def test_columns_without_an_avro_schema_are_taken() -> None:
