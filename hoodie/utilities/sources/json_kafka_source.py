@@ -19,6 +19,7 @@ from hoodie.utilities.config.kafka_source_config import (
 from hoodie.utilities.sources.helpers.json_decoder import LOOKS_FRAMED, JsonDecoder, without_frame
 from hoodie.utilities.sources.helpers.json_schema_inference import infer_schema
 from hoodie.utilities.sources.helpers.kafka_rows import SOURCE_COLUMNS
+from hoodie.utilities.sources.helpers.known_columns import with_new_columns
 from hoodie.utilities.sources.helpers.message_decoder import MessageDecoder
 from hoodie.utilities.sources.kafka_source import FirstMessages, KafkaSource
 from hoodie.utilities.sources.source import SourceContext
@@ -29,8 +30,8 @@ _MAXWELL: Final = "MaxwellJsonKafkaSourcePostProcessor"
 class JsonKafkaSource(KafkaSource):
     """A topic whose messages are JSON objects.
 
-    Columns are those of the schema provider; without one, those of the table; for a new table, those of the first
-    messages.
+    Columns are those of the schema provider; without one, those of the table and new ones that the first messages of a
+    round have.
 
     Args:
         context: The properties, schemas and storage of the run.
@@ -64,14 +65,13 @@ class JsonKafkaSource(KafkaSource):
         """
         if self.context.schema_provider is not None:
             return JsonDecoder(self.context.schema_provider.load_source_schema(), self._is_framed)
-        columns = self.context.load_table_schema()
-        if columns is not None:
-            added = {field.name for field in self.columns.added} | set(SOURCE_COLUMNS)
-            kept = [field.with_nullable(True) for field in columns if field.name not in added]
-            self._announce(pa.schema(kept), "those of the table; other fields of messages are left out")
-            return JsonDecoder.of_columns(pa.schema(kept), self._is_framed)
+        known = self._of_messages(self.context.load_table_schema())
         messages = first_messages()
         found = infer_schema(map(without_frame, messages) if self._is_framed else messages)
+        if known is not None:
+            columns = with_new_columns(known, self._of_messages(found))
+            self._announce(columns, f"those of the table, and new ones of the first {len(messages)} messages")
+            return JsonDecoder.of_columns(columns, self._is_framed)
         if found is None:
             looks_framed = not self._is_framed and any(message[:1] == b"\0" for message in messages)
             hint = f" ({LOOKS_FRAMED})" if looks_framed else ""
@@ -82,6 +82,13 @@ class JsonKafkaSource(KafkaSource):
             )
         self._announce(found, f"taken from the first {len(messages)} messages; a schema file tells them for certain")
         return JsonDecoder.of_columns(found, self._is_framed)
+
+    def _of_messages(self, columns: pa.Schema | None) -> pa.Schema | None:
+        """Columns without those that are added to messages."""
+        if columns is None:
+            return None
+        added = {field.name for field in self.columns.added} | set(SOURCE_COLUMNS)
+        return pa.schema([field.with_nullable(True) for field in columns if field.name not in added])
 
     def _announce(self, columns: pa.Schema, whence: str) -> None:
         if columns != self._announced:

@@ -205,13 +205,17 @@ def test_columns_that_nobody_told_come_from_the_table_or_from_the_messages(broke
     table = pa.schema([pa.field("id", pa.string(), nullable=False), ("price", pa.float32())])
     of_table = TopicReader(broker, topic, schema=None, table=table)
     assert sorted(of_table.round(), key=lambda row: str(row["id"])) == [
-        {"id": "a", "price": 1.5},
-        {"id": "b", "price": None},
+        {"id": "a", "price": 1.5, "at": "2024-01-01", "place": None},
+        {"id": "b", "price": None, "at": None, "place": {"zip": 5}},
     ]
-    assert "columns are those of the table" in of_table.lines[-1]
-    broker.produce(topic, [b'{"id":"c"}'])
-    of_table.round()
-    assert len([line for line in of_table.lines if "those of the table" in line]) == 1
+    assert of_table.batch is not None and of_table.batch.schema is not None
+    assert of_table.batch.schema.field("price").type == pa.float32()
+    assert "columns are those of the table, and new ones of the first 3 messages: id string" in of_table.lines[-1]
+    for number in (1, 2):
+        broker.produce(topic, [b'{"id":"c"}', b'{"id":"c","price":1e99}'])
+        assert of_table.round() == [{"id": "c", "price": None}]
+        assert ["give a schema, or widen the column" in error["message"] for error in of_table.errors] == [True]
+        assert len([line for line in of_table.lines if "those of the table" in line]) == 2, number
 
 
 def test_frames_of_a_schema_registry_are_taken_off(broker: KafkaBroker) -> None:

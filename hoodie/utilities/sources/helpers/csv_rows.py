@@ -276,7 +276,9 @@ def guess_types(
         codes = set()
     found = dict(known)
     for name in sought:
-        kind = pa.string() if name in codes else guessed[name].type
+        # A time of day cannot be stored.
+        is_text = name in codes or pa.types.is_time(guessed[name].type)
+        kind = pa.string() if is_text else guessed[name].type
         found[name] = _wider(known.get(name, pa.null()), kind)
     return found
 

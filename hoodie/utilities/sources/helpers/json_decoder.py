@@ -92,14 +92,16 @@ class JsonDecoder(MessageDecoder):
     Attributes:
         avro_schema: The schema of the rows, as JSON of an Avro record.
         is_framed: Whether each message begins with the frame of a schema registry: a zero, and the id of a schema.
+        is_exact: Whether numbers that do not fit their type are errors; otherwise they are cut as Java's casts do.
     """
 
     avro_schema: str
     is_framed: bool = False
+    is_exact: bool = False
 
     @classmethod
     def of_columns(cls, columns: pa.Schema, is_framed: bool = False) -> JsonDecoder:
-        """A decoder for columns whose Avro schema is not known.
+        """A decoder for columns of a table, or of some messages. Numbers that do not fit them are errors.
 
         Args:
             columns: The columns.
@@ -108,7 +110,7 @@ class JsonDecoder(MessageDecoder):
         Raises:
             HoodieSchemaException: A column has a type or a name that cannot be stored.
         """
-        return cls(to_avro(columns, "json_record", "hoodie.streamer"), is_framed)
+        return cls(to_avro(columns, "json_record", "hoodie.streamer"), is_framed, is_exact=True)
 
     @property
     def schema(self) -> pa.Schema:
@@ -193,7 +195,7 @@ class JsonDecoder(MessageDecoder):
             texts: The texts.
             positions: The numbers of those to take.
         """
-        converter = _plan(self.avro_schema).converter
+        converter = _plan(self.avro_schema, self.is_exact).converter
         rows, good, failures = [], [], []
         for position in positions:
             try:
@@ -209,7 +211,7 @@ class JsonDecoder(MessageDecoder):
         )
 
     def _decode_block(self, texts: Sequence[bytes], start: int, end: int) -> DecodedObjects:
-        plan = _plan(self.avro_schema)
+        plan = _plan(self.avro_schema, self.is_exact)
         if plan.wire_schema is None:
             return self.decode_singly(texts, range(start, end))
         block, is_odd = odd_ones(texts[start:end])
@@ -224,7 +226,7 @@ class JsonDecoder(MessageDecoder):
             return []
         if block is None:
             block = b"\n".join([texts[position] for position in good.tolist()])
-        rows = _plan(self.avro_schema).read(block, len(good), self.schema, texts[int(good[0])])
+        rows = _plan(self.avro_schema, self.is_exact).read(block, len(good), self.schema, texts[int(good[0])])
         if rows is not None:
             return [DecodedObjects(rows, good, ())]
         if len(good) <= _SMALL_BLOCK:
@@ -261,15 +263,20 @@ class _Plan:
         wire_schema: The columns as Arrow's JSON reader gives them, with numbers for times; None if it cannot give them.
         types: The types of the columns.
         converter: The rules for single messages.
+        is_exact: Whether numbers that do not fit their type are errors.
     """
 
     def __init__(
-        self, wire_schema: pa.Schema | None, types: Sequence[AvroType], converter: MercifulJsonConverter
+        self,
+        wire_schema: pa.Schema | None,
+        types: Sequence[AvroType],
+        converter: MercifulJsonConverter,
+        is_exact: bool,
     ) -> None:
         self.wire_schema = wire_schema
         self.converter = converter
         self._types = types
-        self._unfinished = [number for number, avro in enumerate(types) if _needs_more(avro)]
+        self._unfinished = [number for number, avro in enumerate(types) if _needs_more(avro, is_exact)]
         self._times = [number for number in self._unfinished if is_read_at_once(_without_null(types[number]))]
         self._texts: frozenset[int] = frozenset()
         """The columns whose times were texts in the last block."""
@@ -341,7 +348,7 @@ class _Plan:
 
 
 @functools.lru_cache(maxsize=32)
-def _plan(avro_schema: str) -> _Plan:
+def _plan(avro_schema: str, is_exact: bool) -> _Plan:
     record = AvroReader().read(parse_record(avro_schema))
     fields = [
         (name, avro) for name, avro in zip(record.names, record.inner, strict=True) if name not in META_COLUMN_SET
@@ -355,7 +362,7 @@ def _plan(avro_schema: str) -> _Plan:
                 for (name, avro), data_type in zip(fields, wire, strict=True)
             ]
         )
-    return _Plan(wire_schema, [avro for _, avro in fields], MercifulJsonConverter(record))
+    return _Plan(wire_schema, [avro for _, avro in fields], MercifulJsonConverter(record, is_exact), is_exact)
 
 
 def _without_null(avro: AvroType) -> AvroType:
@@ -387,21 +394,28 @@ def _is_time(avro: AvroType) -> bool:
     return avro.kind in ("int", "long") and avro.logical is not None
 
 
-def _needs_more(avro: AvroType) -> bool:
+def _needs_more(avro: AvroType, is_exact: bool) -> bool:
     avro = _without_null(avro)
+    if is_exact and pa.types.is_floating(avro.arrow_type):
+        return True
     if avro.kind == "record" and not all(inner.is_nullable for inner in avro.inner):
         return True
     is_checked = avro.kind == "enum" or pa.types.is_decimal(avro.arrow_type)
-    return is_checked or _is_time(avro) or any(_needs_more(inner) for inner in avro.inner)
+    return is_checked or _is_time(avro) or any(_needs_more(inner, is_exact) for inner in avro.inner)
 
 
 def _finished(avro: AvroType, column: pa.Array) -> pa.Array:
     """A column of the reader with its times, after a look at symbols, decimals, and nulls in structs.
 
     Raises:
-        _BlockRefusedError: Something is no symbol, has too many digits, or is null where no null may be.
+        _BlockRefusedError: Something is no symbol, has too many digits, or is null where no null may be; or a number
+            has become infinite.
     """
     avro = _without_null(avro)
+    if pa.types.is_floating(avro.arrow_type):
+        if pc.any(pc.is_inf(column)).as_py():
+            raise _BlockRefusedError
+        return column
     if avro.kind == "enum":
         known = pc.is_in(column, value_set=pa.array(avro.symbols, pa.string()))
         if pc.any(pc.invert(pc.or_(known, column.is_null()))).as_py():

@@ -16,6 +16,9 @@ record, map             objects
 array                   lists
 ======================  ==================================================================================
 
+Java's casts count where a schema provider tells the types. Where nobody told them, a number that is not whole, or is
+out of the range of its type, is an error.
+
 Fields that the schema lacks are passed over. A field that is absent is null. Of a name that is there twice, the last
 value counts.
 """
@@ -25,6 +28,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal, Inexact, InvalidOperation
@@ -48,6 +52,7 @@ _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
 _MAX_DIGITS = 1000
 _MAX_SHOWN = 80
+_ADVICE = "give a schema, or widen the column"
 
 Convert = Callable[[Any], Any]
 
@@ -117,15 +122,16 @@ class MercifulJsonConverter:
 
     Args:
         record: The type of the rows; Hudi's meta columns in it are left out.
+        is_exact: Whether numbers that do not fit their type are refused.
 
     Hudi: org.apache.hudi.common.avro.MercifulJsonConverter. Differs: a text of digits for a decimal is a number, and
     only what is no number is read as Base64; a null for a field without nulls, and two objects in a message, are
     refused.
     """
 
-    def __init__(self, record: AvroType) -> None:
+    def __init__(self, record: AvroType, is_exact: bool = False) -> None:
         self._fields = [
-            (name, avro.is_nullable, _converter(avro), avro.path)
+            (name, avro.is_nullable, _converter(avro, is_exact), avro.path)
             for name, avro in zip(record.names, record.inner, strict=True)
             if name not in META_COLUMN_SET
         ]
@@ -151,17 +157,17 @@ def _field_value(found: Mapping[str, Any], name: str, is_nullable: bool, convert
     return None
 
 
-def _converter(avro: AvroType) -> Convert:
+def _converter(avro: AvroType, is_exact: bool) -> Convert:
     if avro.kind == "union":
         others = [branch for branch in avro.inner if branch.kind != "null"]
-        return _converter(next(branch for branch in others if branch.arrow_type == avro.arrow_type))
+        return _converter(next(branch for branch in others if branch.arrow_type == avro.arrow_type), is_exact)
     if avro.kind == "record":
-        return _record(avro)
+        return _record(avro, is_exact)
     if avro.kind == "array":
-        return _array(avro)
+        return _array(avro, is_exact)
     if avro.kind == "map":
-        return _map(avro)
-    convert = _of_logical(avro) or _OF_KIND[avro.kind](avro)
+        return _map(avro, is_exact)
+    convert = _of_logical(avro, is_exact) or _OF_KIND[avro.kind](avro, is_exact)
     wanted = f"{avro.kind} ({avro.logical})" if avro.logical else avro.kind
 
     def checked(value: Any) -> Any:
@@ -176,9 +182,9 @@ def _converter(avro: AvroType) -> Convert:
     return checked
 
 
-def _record(avro: AvroType) -> Convert:
+def _record(avro: AvroType, is_exact: bool) -> Convert:
     fields = [
-        (name, inner.is_nullable, _converter(inner), inner.path)
+        (name, inner.is_nullable, _converter(inner, is_exact), inner.path)
         for name, inner in zip(avro.names, avro.inner, strict=True)
     ]
 
@@ -190,8 +196,8 @@ def _record(avro: AvroType) -> Convert:
     return convert
 
 
-def _array(avro: AvroType) -> Convert:
-    one = _item(avro.inner[0])
+def _array(avro: AvroType, is_exact: bool) -> Convert:
+    one = _item(avro.inner[0], is_exact)
 
     def convert(value: Any) -> Any:
         if type(value) is not list:
@@ -201,8 +207,8 @@ def _array(avro: AvroType) -> Convert:
     return convert
 
 
-def _map(avro: AvroType) -> Convert:
-    one = _item(avro.inner[0])
+def _map(avro: AvroType, is_exact: bool) -> Convert:
+    one = _item(avro.inner[0], is_exact)
 
     def convert(value: Any) -> Any:
         if type(value) is not dict:
@@ -212,8 +218,8 @@ def _map(avro: AvroType) -> Convert:
     return convert
 
 
-def _item(avro: AvroType) -> Convert:
-    convert, is_nullable = _converter(avro), avro.is_nullable
+def _item(avro: AvroType, is_exact: bool) -> Convert:
+    convert, is_nullable = _converter(avro, is_exact), avro.is_nullable
 
     def one(value: Any) -> Any:
         if value is not None:
@@ -225,7 +231,7 @@ def _item(avro: AvroType) -> Convert:
     return one
 
 
-def _boolean(avro: AvroType) -> Convert:
+def _boolean(avro: AvroType, is_exact: bool) -> Convert:
     def convert(value: Any) -> bool:
         if type(value) is not bool:
             raise ValueError
@@ -234,7 +240,7 @@ def _boolean(avro: AvroType) -> Convert:
     return convert
 
 
-def _whole(bits: int) -> Convert:
+def _whole(bits: int, is_exact: bool) -> Convert:
     bound = 1 << (bits - 1)
 
     def convert(value: Any) -> int:
@@ -245,13 +251,15 @@ def _whole(bits: int) -> Convert:
             if not -bound <= number < bound:
                 raise ValueError
             return number
-        number = _truncated(value)
+        number = _truncated(value, is_exact)
+        if is_exact and not -bound <= number < bound:
+            raise JsonValueError(f"{_shown(value)} does not fit a whole number of {bits} bits: {_ADVICE}")
         return (number + bound) % (2 * bound) - bound
 
     return convert
 
 
-def _truncated(value: Any) -> int:
+def _truncated(value: Any, is_exact: bool) -> int:
     if type(value) is int:
         return value
     if type(value) is not Number:
@@ -261,7 +269,10 @@ def _truncated(value: Any) -> int:
     number = Decimal(value.text)
     if number.adjusted() > _MAX_DIGITS:
         raise JsonValueError(f"{_shown(value)} is too large")
-    return int(number) if number.adjusted() >= 0 else 0
+    whole = int(number) if number.adjusted() >= 0 else 0
+    if is_exact and whole != number:
+        raise JsonValueError(f"{_shown(value)} is not a whole number: {_ADVICE}")
+    return whole
 
 
 def _floating(value: Any) -> str:
@@ -278,20 +289,30 @@ def _floating(value: Any) -> str:
     raise ValueError
 
 
-def _double(avro: AvroType) -> Convert:
-    return lambda value: float(_floating(value))
+def _double(avro: AvroType, is_exact: bool) -> Convert:
+    return _finite(lambda value: float(_floating(value)), is_exact)
 
 
-def _float(avro: AvroType) -> Convert:
+def _float(avro: AvroType, is_exact: bool) -> Convert:
     # Of the text, not of a double: two roundings may differ from one.
-    return lambda value: pa.scalar(_floating(value)).cast(pa.float32()).as_py()
+    return _finite(lambda value: pa.scalar(_floating(value)).cast(pa.float32()).as_py(), is_exact)
 
 
-def _string(avro: AvroType) -> Convert:
+def _finite(convert: Convert, is_exact: bool) -> Convert:
+    def checked(value: Any) -> float:
+        number: float = convert(value)
+        if math.isinf(number) and type(value) is not str:
+            raise JsonValueError(f"{_shown(value)} is too large for its type: {_ADVICE}")
+        return number
+
+    return checked if is_exact else convert
+
+
+def _string(avro: AvroType, is_exact: bool) -> Convert:
     return lambda value: _text(value if type(value) is str else json_text(value))
 
 
-def _bytes(avro: AvroType) -> Convert:
+def _bytes(avro: AvroType, is_exact: bool) -> Convert:
     return lambda value: _text(value if type(value) is str else json_text(value)).encode()
 
 
@@ -304,7 +325,7 @@ def _text(text: str) -> str:
     return text
 
 
-def _enum(avro: AvroType) -> Convert:
+def _enum(avro: AvroType, is_exact: bool) -> Convert:
     symbols = frozenset(avro.symbols)
 
     def convert(value: Any) -> str:
@@ -316,23 +337,25 @@ def _enum(avro: AvroType) -> Convert:
     return convert
 
 
-def _fixed(avro: AvroType) -> Convert:
+def _fixed(avro: AvroType, is_exact: bool) -> Convert:
     def convert(value: Any) -> bytes:
         if type(value) is not list or not all(type(item) is int for item in value):
+            raise ValueError
+        if is_exact and not (len(value) == avro.size and all(-128 <= item < 256 for item in value)):
             raise ValueError
         return bytes(item % 256 for item in value)[: avro.size].ljust(avro.size, b"\0")
 
     return convert
 
 
-def _of_logical(avro: AvroType) -> Convert | None:
+def _of_logical(avro: AvroType, is_exact: bool) -> Convert | None:
     if pa.types.is_decimal(avro.arrow_type):
-        return _decimal(avro)
+        return _decimal(avro, is_exact)
     bits = 32 if avro.kind == "int" else 64
     of_text = _OF_TEXT.get(avro.logical or "")
     if of_text is None:
         return None
-    of_number = _whole(bits)
+    of_number = _whole(bits, is_exact)
     # Columns are in microseconds.
     factor = 1000 if avro.logical in ("timestamp-millis", "local-timestamp-millis") else 1
     bound = 1 << (bits - 1)
@@ -347,11 +370,11 @@ def _of_logical(avro: AvroType) -> Convert | None:
     return convert
 
 
-def _decimal(avro: AvroType) -> Convert:
+def _decimal(avro: AvroType, is_exact: bool) -> Convert:
     precision, scale = avro.arrow_type.precision, avro.arrow_type.scale
     context = Context(prec=precision, traps=[Inexact, InvalidOperation])
     one = Decimal(1).scaleb(-scale)
-    of_list = _fixed(avro)
+    of_list = _fixed(avro, is_exact)
 
     def convert(value: Any) -> Decimal:
         if type(value) is list and avro.kind == "fixed":
@@ -380,10 +403,10 @@ _OF_TEXT: Mapping[str, Callable[[str], int]] = {
     "local-timestamp-millis": lambda text: json_times.local_nanos(text) // 1_000_000,
     "local-timestamp-micros": lambda text: json_times.to_micros(json_times.local_nanos(text)),
 }
-_OF_KIND: Mapping[str, Callable[[AvroType], Convert]] = {
+_OF_KIND: Mapping[str, Callable[[AvroType, bool], Convert]] = {
     "boolean": _boolean,
-    "int": lambda avro: _whole(32),
-    "long": lambda avro: _whole(64),
+    "int": lambda avro, is_exact: _whole(32, is_exact),
+    "long": lambda avro, is_exact: _whole(64, is_exact),
     "float": _float,
     "double": _double,
     "string": _string,

@@ -94,6 +94,19 @@ def test_without_a_provider_columns_of_the_table_count_and_new_ones_are_found(tm
     assert str(rows["at"][1]) == "2026-07-05 10:00:00+00:00"
 
 
+def test_a_number_that_does_not_fit_its_column_is_cut_only_if_a_schema_says_so(tmp_path: Path) -> None:
+    write(tmp_path / "a.json", {"uuid": "a", "ts": 1}, {"uuid": "b", "ts": 1.9})
+    rows, _ = read_all(source(tmp_path, provided=True).fetch(None, None))
+    assert rows["ts"].to_pylist() == [1, 1]
+    table = pa.schema([("uuid", pa.string()), ("ts", pa.int64())])
+    rows, (errors,) = read_all(source(tmp_path, table).fetch(None, None))
+    assert rows["ts"].to_pylist() == [1]
+    (message,) = errors["message"].to_pylist()
+    assert "ts: 1.9 is not a whole number: give a schema, or widen the column" in message
+    rows, errors = read_all(source(tmp_path).fetch(None, None))
+    assert (rows["ts"].to_pylist(), errors) == ([1.0, 1.9], [])
+
+
 def test_texts_of_dates_stay_texts_where_nobody_told_a_type(tmp_path: Path) -> None:
     write(tmp_path / "a.json", {"day": "2026-07-05", "n": 1, "x": 1.5, "code": "007"})
     rows, _ = read_all(source(tmp_path).fetch(None, None))

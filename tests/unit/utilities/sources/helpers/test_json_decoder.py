@@ -59,6 +59,7 @@ SCHEMA = json.dumps(
     )
 )  # fmt: skip
 DECODER = JsonDecoder(SCHEMA)
+EXACT = attrs.evolve(DECODER, is_exact=True)
 
 
 def kafka(*values: bytes | None) -> Messages:
@@ -289,18 +290,20 @@ def random_message(rng: random.Random, odd_share: float) -> bytes:
     return encoded[:-3] + b"\xff" + encoded[-2:] if rng.random() < odd_share / 20 else encoded
 
 
+@pytest.mark.parametrize("decoder", [DECODER, EXACT], ids=["casts", "exact"])
 @pytest.mark.parametrize("odd_share", [0.0, 0.001, 0.02, 0.5])
-def test_both_ways_give_the_same_rows_and_errors(odd_share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_ways_give_the_same_rows_and_errors(odd_share: float, decoder: JsonDecoder) -> None:
     rng = random.Random(f"json {odd_share}")
     messages = [random_message(rng, odd_share) for _ in range(10_000 if odd_share == 0.02 else 3_000)]
-    by_block = DECODER.decode_objects(messages)
-    singly = DECODER.decode_singly(messages, range(len(messages)))
+    by_block = decoder.decode_objects(messages)
+    singly = decoder.decode_singly(messages, range(len(messages)))
     assert by_block.rows.equals(singly.rows)
     by_block.rows.validate(full=True)
     assert by_block.positions.tolist() == singly.positions.tolist()
     assert list(by_block.failures) == list(singly.failures)
     assert by_block.rows.num_rows + len(by_block.failures) == len(messages)
-    assert bool(by_block.failures) == bool(odd_share)
+    # Some texts of random messages are numbers beyond a float.
+    assert bool(by_block.failures) == bool(odd_share or decoder.is_exact)
 
 
 def test_good_messages_are_never_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -407,10 +410,47 @@ def test_messages_with_a_zero_in_front_suggest_avro() -> None:
     assert "does not begin with the zero" in framed
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "cast", "reason"),
+    [
+        ("small", "1.9", 1, "1.9 is not a whole number"),
+        ("large", "-1.9", -1, "-1.9 is not a whole number"),
+        ("large", "1e-400", 0, "1E-400 is not a whole number"),
+        ("small", "2147483648", -(2**31), "2147483648 does not fit a whole number of 32 bits"),
+        ("large", "18446744073709551617", 1, "18446744073709551617 does not fit a whole number of 64 bits"),
+        ("day", "0.5", date(1970, 1, 1), "0.5 is not a whole number"),
+        ("double", "-1e400", -float("inf"), "-1E.400 is too large for its type"),
+        ("single", "1e39", float("inf"), "1E.39 is too large for its type"),
+        ("place", '{"city": "x", "zip": 1.5}', {"city": "x", "zip": 1}, "1.5 is not a whole number"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_errors_where_nobody_told_the_types(
+    field: str, value: str, cast: Any, reason: str
+) -> None:
+    assert one(field, value) == cast
+    messages = [good(number) for number in range(200)]
+    messages[100] = f'{{"id": "a", "{field}": {value}}}'.encode()
+    for decoded in (EXACT.decode_objects(messages), EXACT.decode_singly(messages, range(200))):
+        ((position, told),) = decoded.failures
+        assert position == 100
+        assert re.match(rf"field \S*{field}\S*: {reason}: give a schema, or widen the column$", told), told
+        assert len(decoded.rows) == 199
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [("large", "1.0", 1), ("large", "1e3", 1000), ("small", '"7"', 7), ("double", '"Infinity"', float("inf"))],
+)
+def test_numbers_that_fit_are_taken_where_nobody_told_the_types(field: str, value: str, expected: Any) -> None:
+    decoded = EXACT.decode_objects([f'{{"id": "a", "{field}": {value}}}'.encode()])
+    assert decoded.rows.column(field).to_pylist() == [expected]
+
+
 def test_columns_without_an_avro_schema_are_taken() -> None:
     columns = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("at", pa.timestamp("us", "UTC"))])
     decoder = JsonDecoder.of_columns(columns)
     assert decoder.schema == columns
+    assert decoder.is_exact
     assert decoder.decode_objects([b'{"id":"a","at":5}']).rows.num_rows == 1
 
 
