@@ -49,8 +49,8 @@ _PASSWORD_IN_OPTIONS = re.compile(
     re.IGNORECASE,
 )
 _SENSITIVE_WORDS = (
-    "password",
-    "passwd",
+    "passw",
+    "pwd",
     "passphrase",
     "secret",
     "token",

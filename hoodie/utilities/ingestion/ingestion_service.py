@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_SECONDS = 60
 _LOOK_AGAIN_SECONDS = 1.0
+_WAIT_LINE_SECONDS = 60.0
 
 
 class Rounds(Protocol):
@@ -123,15 +124,19 @@ class IngestionService:
             return self._try_round(self.config.max_retry_count if self.config.retry_on_source_failures else 0)
         last: SyncResult | None = None
         failures = 0
+        told = float("-inf")
         while not self._stop.is_set():
             begun = time.monotonic()
-            self.before_round()
-            waits_for = self.rounds.make_way(self.config.max_pending_compactions, self.config.max_pending_clustering)
-            if waits_for is not None:
-                logger.info("the next round waits: %s", waits_for)
-                self._stop.wait(_LOOK_AGAIN_SECONDS)
-                continue
             try:
+                self.before_round()
+                waits_for = self.rounds.make_way(
+                    self.config.max_pending_compactions, self.config.max_pending_clustering
+                )
+                if waits_for is not None:
+                    told = self._tell_wait(waits_for, told, begun)
+                    self._stop.wait(_LOOK_AGAIN_SECONDS)
+                    continue
+                told = float("-inf")
                 last = self._round()
                 failures = 0
             except Exception as error:
@@ -150,6 +155,13 @@ class IngestionService:
                 break
             self._stop.wait(max(0.0, self._interval(last) - (time.monotonic() - begun)))
         return last
+
+    def _tell_wait(self, reason: str, told: float, now: float) -> float:
+        """Tell in the log that a round waits, once a minute; the time at which that was told last."""
+        if now - told < _WAIT_LINE_SECONDS:
+            return told
+        logger.info("the next round waits: %s", reason)
+        return now
 
     def _interval(self, result: SyncResult) -> float:
         """The least seconds from the start of a round to that of the next one."""

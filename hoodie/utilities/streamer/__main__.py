@@ -26,6 +26,10 @@ def main() -> int:
     except HoodieException as error:
         _say(f"hoodie: {error}")
         return 2 if isinstance(error, HoodieConfigException) else 1
+    except Exception as error:
+        # Of a user's class, or of the machine: its type tells more than its text.
+        _say(f"hoodie: {type(error).__name__}: {error}")
+        return 1
     return 0
 
 

@@ -42,11 +42,12 @@ def run_command(arguments: Sequence[str], say: Callable[[str], None], show: Call
             _run_several(words, say, show)
             return
         config = parse_arguments(words, say)
-        streamer = HoodieStreamer(config)
-        if config.dry_run:
-            show(str(streamer.dry_run()))
-            return
-        with _stopping(streamer):
+        with _stopping() as stopped:
+            streamer = HoodieStreamer(config)
+            if config.dry_run:
+                show(str(streamer.dry_run()))
+                return
+            stopped.let_stop(streamer)
             result = streamer.sync()
         if result is not None and not config.continuous:
             show(describe(result))
@@ -67,18 +68,15 @@ def describe(result: SyncResult) -> str:
 
 
 class _Stoppable(Protocol):
-    @property
-    def is_stopping(self) -> bool:
-        """Whether somebody asked for the end."""
-
     def shutdown_gracefully(self) -> None:
         """Let the present round be the last one."""
 
 
 def _run_several(words: Sequence[str], say: Callable[[str], None], show: Callable[[str], None]) -> None:
-    runs, parallelism = parse_multi_arguments(words, say)
-    streamer = HoodieMultiTableStreamer(runs, parallelism)
-    with _stopping(streamer):
+    with _stopping() as stopped:
+        runs, parallelism = parse_multi_arguments(words, say)
+        streamer = HoodieMultiTableStreamer(runs, parallelism)
+        stopped.let_stop(streamer)
         outcomes = streamer.sync()
     for outcome in outcomes:
         if outcome.dry_run is not None:
@@ -94,21 +92,38 @@ def _run_several(words: Sequence[str], say: Callable[[str], None], show: Callabl
         )
 
 
-@contextmanager
-def _stopping(streamer: _Stoppable) -> Iterator[None]:
-    """Let SIGTERM and SIGINT finish the round; the second one ends the process at once."""
+class _Stop:
+    """What a signal stops: the streamer, once there is one."""
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        if streamer.is_stopping:
+    def __init__(self) -> None:
+        self._streamer: _Stoppable | None = None
+        self._is_asked = False
+
+    def let_stop(self, streamer: _Stoppable) -> None:
+        """Let signals stop a streamer; one that came before stops it before its first round."""
+        self._streamer = streamer
+        if self._is_asked:
+            streamer.shutdown_gracefully()
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Hear a signal: the first one finishes the round, the second one ends the process at once."""
+        if self._is_asked:
             raise KeyboardInterrupt
-        streamer.shutdown_gracefully()
+        self._is_asked = True
+        if self._streamer is not None:
+            self._streamer.shutdown_gracefully()
 
+
+@contextmanager
+def _stopping() -> Iterator[_Stop]:
+    """Let SIGTERM and SIGINT finish the round; the second one ends the process at once."""
+    stop = _Stop()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield stop
         return
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

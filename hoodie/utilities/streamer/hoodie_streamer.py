@@ -157,6 +157,7 @@ class HoodieStreamer:
     def shutdown_gracefully(self) -> None:
         """Let the present round be the last one. `sync` returns after it; may be called from any thread or signal."""
         self._service.stop()
+        self._sync.stop_waiting()
 
     @property
     def is_stopping(self) -> bool:
@@ -213,6 +214,11 @@ class HoodieStreamer:
             report=logger.warning,
         )
         _refuse_own_folder(write_config, properties)
+        if options.checkpoint_force_skip and config.continuous:
+            raise HoodieConfigException(
+                "hoodie.streamer.checkpoint.force.skip = true with --continuous: no position is stored, so each round "
+                "would write the same rows again; leave one of them out"
+            )
         source = make_source(config.source_class, context)
         if source.needs_spark and self._engine.name != "spark":
             raise HoodieConfigException(f"--source-class {config.source_class} needs Spark: give --engine spark")
@@ -284,16 +290,27 @@ def identity_of(source_class: str, properties: StreamerProperties) -> str:
 
 
 def _refuse_own_folder(config: HoodieWriteConfig, properties: StreamerProperties) -> None:
-    """Refuse a source of files whose folder holds the table: each round would read what the last one wrote."""
-    root = properties.get("hoodie.streamer.source.dfs.root")
-    if root is None:
-        return
-    folder = f"{normalise_path(root.partition('*')[0].rstrip('/') or '/')}/"
-    if f"{normalise_path(config.base_path)}/".startswith(folder) and "*" not in root:
+    """Refuse a source that holds the table or its error table: each round would read what the last one wrote."""
+    own = [normalise_path(config.base_path)]
+    errors = properties.read(HoodieErrorTableConfig)
+    if errors.is_enabled:
+        own.append(normalise_path(errors.base_path) if errors.base_path else f"{own[0]}_errors")
+    followed = properties.get("hoodie.streamer.source.hoodieincr.path")
+    if followed is not None and normalise_path(followed) in own:
         raise HoodieConfigException(
-            f"hoodie.streamer.source.dfs.root = {root!r} holds the table {config.base_path}: each round would read "
-            "what the one before it wrote. Put the table elsewhere"
+            f"hoodie.streamer.source.hoodieincr.path = {followed!r} is the table that is filled: each round would read "
+            "what the one before it wrote"
         )
+    root = properties.get("hoodie.streamer.source.dfs.root")
+    if root is None or any(character in root for character in "*?[{"):
+        return
+    folder = f"{normalise_path(root).rstrip('/')}/"
+    for path in own:
+        if f"{path}/".startswith(folder) or folder.startswith(f"{path}/"):
+            raise HoodieConfigException(
+                f"hoodie.streamer.source.dfs.root = {root!r} and the table {path} are in one another: each round would "
+                "read what the one before it wrote. Put the table elsewhere"
+            )
 
 
 def _engine_of(config: StreamerConfig, given: Any) -> StreamerEngine:

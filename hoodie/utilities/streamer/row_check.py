@@ -33,11 +33,15 @@ class RowCheck:
             of them that is not empty text.
         keeps_errors: Whether errors are kept, for the error table; otherwise the first one fails the round.
         keeps_misfits: Whether rows that do not fit the target schema are errors; otherwise they fail the round.
+        ordering_fields: The ordering fields, each of which needs a value in every row.
+        round_name: The position that the round began at: a part of the names of errors that have no other place.
     """
 
     key_fields: tuple[str, ...] = ()
     keeps_errors: bool = False
     keeps_misfits: bool = False
+    ordering_fields: tuple[str, ...] = ()
+    round_name: str = ""
 
     def checked(self, decoded: DecodedBatch, target: pa.Schema | None = None) -> DecodedBatch:
         """A batch without the rows that lack a key, which are among its errors; with the columns of the target schema.
@@ -53,12 +57,16 @@ class RowCheck:
         """
         errors = [] if decoded.errors is None or not len(decoded.errors) else [decoded.errors]
         rows, origin = decoded.rows, decoded.origin
-        lacking = _without_key(rows, self.key_fields)
-        if lacking is not None:
-            bad = np.flatnonzero(lacking)
-            message = f"the record has no value for its key ({', '.join(self.key_fields)})"
-            reasons = dict.fromkeys(bad.tolist(), message)
-            errors.append(_errors_of(rows, reasons, origin, ErrorReason.RECORD_CREATION))
+        for what, fields, lacking_of in (
+            ("key", self.key_fields, _without_key),
+            ("ordering", self.ordering_fields, _without_ordering),
+        ):
+            lacking = lacking_of(rows, fields)
+            if lacking is None:
+                continue
+            message = f"the record has no value for its {what} ({', '.join(fields)})"
+            reasons = dict.fromkeys(np.flatnonzero(lacking).tolist(), message)
+            errors.append(self._errors_of(rows, reasons, origin, ErrorReason.RECORD_CREATION))
             rows = rows.filter(pa.array(~lacking))
             origin = None if origin is None else origin.filter(~lacking)
         if target is not None:
@@ -85,11 +93,29 @@ class RowCheck:
                 fitting.append(with_columns(rows.slice(number, 1), target))
             except HoodieSchemaException as error:
                 reasons[number] = str(error)
-        errors.append(_errors_of(rows, reasons, origin, ErrorReason.INVALID_RECORD_SCHEMA))
+        errors.append(self._errors_of(rows, reasons, origin, ErrorReason.INVALID_RECORD_SCHEMA))
         mask = np.array([number not in reasons for number in range(len(rows))], bool)
         fit = pa.Table.from_batches(fitting, target).combine_chunks().to_batches()
         kept = fit[0] if fit else pa.RecordBatch.from_pylist([], schema=target)
         return kept, None if origin is None else origin.filter(mask)
+
+    def _errors_of(
+        self, rows: pa.RecordBatch, reasons: Mapping[int, str], origin: RowOrigin | None, reason: ErrorReason
+    ) -> pa.RecordBatch:
+        """The errors of some rows: number of the row -> message."""
+        events = []
+        chosen = rows.take(pa.array(list(reasons), pa.int64())).to_pylist()
+        for (number, message), row in zip(reasons.items(), chosen, strict=True):
+            payload = json.dumps(row, default=str, ensure_ascii=False)
+            if origin is not None:
+                events.append(origin.event(number, reason, message, payload))
+                continue
+            name = f"{self.round_name}\n{number} of {len(rows)}\n{payload}"
+            digest = hashlib.sha256((shown_payload(name) or "").encode()).hexdigest()[:32]
+            events.append(ErrorEvent(reason, message, payload, key=digest))
+        found = error_batch(events)
+        assert found is not None
+        return found
 
 
 def failure_of(errors: pa.RecordBatch) -> HoodieReadFromSourceException:
@@ -128,6 +154,20 @@ def _without_key(rows: pa.RecordBatch, key_fields: Sequence[str]) -> npt.NDArray
     return found
 
 
+def _without_ordering(rows: pa.RecordBatch, ordering_fields: Sequence[str]) -> npt.NDArray[np.bool_] | None:
+    """The rows that lack a value of an ordering field, as a mask; None if none does, or if a field is no column."""
+    lacking: Any = None
+    for field in ordering_fields:
+        column = _column(rows, field)
+        if column is None:
+            return None
+        lacking = pc.is_null(column) if lacking is None else pc.or_(lacking, pc.is_null(column))
+    if lacking is None or not pc.any(lacking).as_py():
+        return None
+    found: npt.NDArray[np.bool_] = lacking.to_numpy(zero_copy_only=False)
+    return found
+
+
 def _column(rows: pa.RecordBatch, field: str) -> pa.Array | None:
     names = [field] if field in rows.schema.names else field.split(".")
     if names[0] not in rows.schema.names:
@@ -138,21 +178,3 @@ def _column(rows: pa.RecordBatch, field: str) -> pa.Array | None:
             return None
         column = pc.struct_field(column, name)
     return column
-
-
-def _errors_of(
-    rows: pa.RecordBatch, reasons: Mapping[int, str], origin: RowOrigin | None, reason: ErrorReason
-) -> pa.RecordBatch:
-    """The errors of some rows: number of the row -> message."""
-    events = []
-    chosen = rows.take(pa.array(list(reasons), pa.int64())).to_pylist()
-    for (number, message), row in zip(reasons.items(), chosen, strict=True):
-        payload = json.dumps(row, default=str, ensure_ascii=False)
-        if origin is not None:
-            events.append(origin.event(number, reason, message, payload))
-            continue
-        digest = hashlib.sha256((shown_payload(payload) or "").encode()).hexdigest()[:32]
-        events.append(ErrorEvent(reason, message, payload, key=digest))
-    found = error_batch(events)
-    assert found is not None
-    return found

@@ -193,7 +193,8 @@ def unknown_properties(properties: StreamerProperties) -> list[str]:
             continue
         names = known | set(writers)
         nearest = difflib.get_close_matches(key, names, 1, 0)[0]
-        problems.append(f"{key} = {display_value(key, value)}: there is no such property; nearest: {nearest}")
+        # A misspelt name does not tell whether its value is a secret.
+        problems.append(f"{key}: there is no such property; nearest: {nearest}")
     return problems
 
 

@@ -25,6 +25,7 @@ from hoodie.client.open_or_create import WritableTable, find_writable_table, ope
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator
 from hoodie.client.write_operations import refuse_errors
 from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.clustering_plans import pending_clusterings
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
@@ -35,6 +36,7 @@ from hoodie.exception import (
     HoodieStreamerException,
     TableNotFoundException,
 )
+from hoodie.merge.payload_rules import MergeMode
 from hoodie.threads import start_thread
 from hoodie.utilities.config.error_table_config import ErrorWriteFailureStrategy, HoodieErrorTableConfig
 from hoodie.utilities.config.streamer_properties import StreamerProperties
@@ -58,6 +60,9 @@ from hoodie.utilities.transform.transformer import Transformer
 
 logger = logging.getLogger(__name__)
 
+_GRACE_SECONDS = 2.0
+"""The time that the end of a run, or a failed round, waits for a source that is fetching."""
+_LOOK_SECONDS = 0.2
 _OVERWRITES = ("insert_overwrite", "insert_overwrite_table")
 
 
@@ -116,6 +121,10 @@ class StreamerRun:
     offsets: SparkKafkaOffsetValidator | None = None
 
 
+class _StoppedWaiting(Exception):
+    """A round that waits for its source is not wanted any more: a signal that never leaves this module."""
+
+
 @attrs.define
 class _Fetched:
     """A batch that the engine has begun to read, and the position that it was asked for."""
@@ -146,6 +155,10 @@ class StreamSync:
         self._snapshot: TableSnapshot | None = None
         """The table as the round found it."""
         self._is_first = True
+        self._is_closed = False
+        self._is_stopping = threading.Event()
+        self._to_tell: Checkpoint | None = None
+        """A position of a commit that the source was not told of yet, as it is busy."""
         self._waiting: Checkpoint | None = None
         """The position of a source without rows, while there is neither a table nor a schema to make one."""
         self._steps: dict[str, float] = {}
@@ -165,10 +178,16 @@ class StreamSync:
         begun = time.perf_counter()
         try:
             result = self._sync()
+        except _StoppedWaiting:
+            return SyncResult()
         except BaseException as error:
             self._abandon(error)
             raise
         return attrs.evolve(result, seconds={**self._steps, "total": time.perf_counter() - begun})
+
+    def stop_waiting(self) -> None:
+        """Let a round that waits for a source end without one; a round that has its rows is not touched."""
+        self._is_stopping.set()
 
     def make_way(self, max_compactions: int, max_clusterings: int) -> str | None:
         """Carry out pending services of the table, as far as this run may, until fewer than these are pending.
@@ -220,13 +239,14 @@ class StreamSync:
 
     def close(self) -> None:
         """Give back the client, the source and their threads; asynchronous services of the table are waited for."""
+        self._is_closed = True
         self._drop_fetched()
         opened, self._opened, self._table = self._opened, None, None
         try:
             if opened is not None:
                 opened.__exit__(None, None, None)
         finally:
-            self.run.source.close()
+            self._close_source()
             if self.run.error_writer is not None:
                 self.run.error_writer.close()
             self.run.engine.close()
@@ -255,8 +275,12 @@ class StreamSync:
             return outcome
         if fetched.begun is None:
             return self._commit_rows(snapshot, point, batch, None, outcome)
-        self._begin_ahead(fetched)
-        rows = run.engine.rows_of(fetched.begun, self._plan())
+        # The schemas of this round, before the next batch asks for newer ones.
+        plan = self._plan(outcome.position_before)
+        if snapshot is not None:
+            # A source whose rows tell no types takes those of the table, so the table has to be there.
+            self._begin_ahead(fetched)
+        rows = run.engine.rows_of(fetched.begun, plan)
         try:
             return self._commit_rows(snapshot, point, batch, rows, outcome)
         finally:
@@ -281,7 +305,8 @@ class StreamSync:
         if before is None and not after.position and batch.is_empty:
             # The source has nothing yet that a position could be made of.
             return False
-        if before is None or after.position != before.position:
+        if before is None or before.is_given or after.position != before.position:
+            # A position that a user gave is stored, so that it acts once.
             return True
         is_told_more = not batch.is_empty and after.own != before.own
         return is_told_more or self.run.config.allow_commit_on_no_checkpoint_change
@@ -330,7 +355,7 @@ class StreamSync:
             nonlocal errors
             self._steps["write"] = time.perf_counter() - begun
             with self._step("errors"):
-                errors = self._keep_errors([] if rows is None else rows.errors(), result)
+                errors = self._keep_errors([] if rows is None else rows.errors(), result, outcome.position_before)
             if run.offsets is not None:
                 run.offsets.begin(outcome.position_before, outcome.position_after)
                 run.offsets.count_errors(errors)
@@ -381,7 +406,7 @@ class StreamSync:
             "would be passed over. Give --schema FILE, or --hoodie-conf auto.offset.reset=earliest, or --continuous"
         )
 
-    def _plan(self) -> RowPlan:
+    def _plan(self, round_name: str | None = None) -> RowPlan:
         run = self.run
         target = None
         if run.schema_provider is not None:
@@ -389,8 +414,26 @@ class StreamSync:
             target = None if text is None else resolved_columns(remove_meta_columns(text))
         keeps = run.error_writer is not None
         fields = self._key_fields() if not keeps or run.error_table.validates_record_creation else ()
-        check = RowCheck(tuple(fields), keeps, keeps and run.error_table.validates_target_schema)
+        check = RowCheck(
+            tuple(fields),
+            keeps,
+            keeps and run.error_table.validates_target_schema,
+            ordering_fields=tuple(self._ordering_fields()) if fields else (),
+            round_name=round_name or "",
+        )
         return RowPlan(check, run.properties, run.transformer, target)
+
+    def _ordering_fields(self) -> Sequence[str]:
+        """The ordering fields that no row may lack: those of upserts, where an ordering value decides."""
+        config = self.run.write_config
+        if config.write.operation is not WriteOperationType.UPSERT:
+            return ()
+        stored = {} if self._snapshot is None else self._snapshot.table_config.properties
+        mode = stored.get("hoodie.record.merge.mode") or config.payload.merge_mode
+        if mode == MergeMode.COMMIT_TIME_ORDERING:
+            return ()
+        found = () if self._snapshot is None else self._snapshot.table_config.ordering_fields
+        return found or config.table.ordering_fields or ()
 
     def _key_fields(self) -> Sequence[str]:
         """The fields of the record key, as the table has them; as the options tell them, for a new one."""
@@ -407,7 +450,7 @@ class StreamSync:
             return to_arrow(stored)
         return None if self.run.schema_provider is None else self._plan().target
 
-    def _keep_errors(self, errors: Sequence[pa.RecordBatch], result: HoodieWriteResult) -> int:
+    def _keep_errors(self, errors: Sequence[pa.RecordBatch], result: HoodieWriteResult, begun_at: str | None) -> int:
         """Write the errors of a round before its commit, and refuse rows that failed unless the user takes that."""
         run = self.run
         failed = error_batch(
@@ -415,7 +458,7 @@ class StreamSync:
                 ErrorEvent(
                     ErrorReason.HUDI_WRITE_FAILURES,
                     error.reason,
-                    key=f"{result.instant_time}/{error.partition_path}/{error.record_key}",
+                    key=f"{begun_at or ''}/{error.partition_path}/{error.record_key}",
                 )
                 for error in result.errors
             ]
@@ -443,12 +486,35 @@ class StreamSync:
             self._open().client.cluster()
 
     def _tell_source(self, checkpoint: Checkpoint) -> None:
+        self._to_tell = checkpoint
+        # A source that fetches the next batch hears of the commit before the fetch after that.
+        if self._source_lock.acquire(blocking=False):
+            try:
+                self._tell_what_waits()
+            finally:
+                self._source_lock.release()
+
+    def _tell_what_waits(self) -> None:
+        """Tell the source of the newest commit, if it was not told yet; called with its lock."""
+        checkpoint, self._to_tell = self._to_tell, None
+        if checkpoint is None:
+            return
         try:
-            with self._source_lock:
-                self.run.source.on_commit(checkpoint)
+            self.run.source.on_commit(checkpoint)
         except Exception as error:
             # The rows are committed, whatever the source makes of that.
             logger.warning("the source could not be told of the commit of %r: %s", checkpoint.position, error)
+
+    def _close_source(self) -> None:
+        """Close the source; one that is still fetching is closed by the thread that fetches, once that ends."""
+        if not self._source_lock.acquire(timeout=_GRACE_SECONDS):
+            logger.warning("the source is still fetching; it is closed when that ends, and nobody waits for it")
+            return
+        try:
+            self._tell_what_waits()
+            self.run.source.close()
+        finally:
+            self._source_lock.release()
 
     # --- the source ---------------------------------------------------------------------------------------------
 
@@ -467,6 +533,7 @@ class StreamSync:
     def _fetch_anew(self, checkpoint: Checkpoint | None) -> _Fetched:
         run = self.run
         with self._source_lock:
+            self._tell_what_waits()
             if run.schema_provider is not None:
                 run.schema_provider.refresh()
             batch = run.source.fetch(checkpoint, run.config.source_limit)
@@ -482,11 +549,20 @@ class StreamSync:
 
         def fetch() -> None:
             begun.wait()
+            if self._is_closed:
+                return
             try:
-                self._next = self._fetch_anew(attrs.evolve(following, is_given=False))
+                fetched = self._fetch_anew(attrs.evolve(following, is_given=False))
             except Exception as error:
                 # The next round fetches again, and tells its own error.
                 logger.info("the next batch could not be fetched ahead: %s", error)
+                fetched = None
+            if fetched is not None and self._ahead is threading.current_thread():
+                self._next = fetched
+            elif fetched is not None:
+                _close(fetched)
+            if self._is_closed:
+                self._close_source()
 
         self._ahead = threading.Thread(target=fetch, name="hoodie-streamer-ahead", daemon=True)
         start_thread(self._ahead)
@@ -496,14 +572,24 @@ class StreamSync:
         last, self._last = self._last, None
         if last is not None:
             last.close()
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None:
-            ahead.join()
+        ahead = self._ahead
+        while ahead is not None and ahead.is_alive():
+            ahead.join(_LOOK_SECONDS)
+            if self._is_stopping.is_set() and ahead.is_alive():
+                raise _StoppedWaiting
+        self._ahead = None
         fetched, self._next = self._next, None
         return fetched
 
     def _drop_fetched(self) -> None:
-        fetched = self._take_fetched()
+        """End what reads ahead; a source that does not answer is not waited for."""
+        ahead, self._ahead = self._ahead, None
+        last, self._last = self._last, None
+        if last is not None:
+            last.close()
+        if ahead is not None:
+            ahead.join(_GRACE_SECONDS)
+        fetched, self._next = self._next, None
         if fetched is not None:
             _close(fetched)
 

@@ -165,6 +165,20 @@ def test_a_round_waits_while_services_of_the_table_lag(monkeypatch: pytest.Monke
     assert rounds.waits == []
 
 
+def test_a_lock_that_services_of_the_table_meet_is_waited_for() -> None:
+    rounds = Rounds(DONE)
+    made = service(rounds)
+    make_way, held = rounds.make_way, [HoodieLockException("held")]
+
+    def meet_a_lock(max_compactions: int, max_clusterings: int) -> str | None:
+        if held:
+            raise held.pop()
+        return make_way(max_compactions, max_clusterings)
+
+    rounds.make_way = meet_a_lock  # type: ignore[method-assign]
+    assert made.run() == DONE
+
+
 def test_a_strategy_ends_the_run() -> None:
     class AfterTwo:
         count = 0

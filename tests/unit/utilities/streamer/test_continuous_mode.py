@@ -186,6 +186,43 @@ def test_properties_can_change_between_rounds(tmp_path: Path) -> None:
     assert len(read(path)) == 6
 
 
+class Slow(ListSource):
+    """A source whose second batch takes long."""
+
+    release = threading.Event()
+
+    def fetch(self, checkpoint: Checkpoint | None, limit: int | None) -> InputBatch:
+        """See `Source.fetch`."""
+        if checkpoint is not None and checkpoint.position == "4":
+            Slow.release.wait(30)
+        return super().fetch(checkpoint, limit)
+
+
+def test_a_commit_and_the_end_of_a_run_do_not_wait_for_the_batch_that_is_fetched_ahead(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    properties = list_source("l", *((f"k{n}", "x", n) for n in range(6)))
+    Slow.release.clear()
+    name = "tests.unit.utilities.streamer.test_continuous_mode:Slow"
+    made = streamer(path, properties, source_class=name, termination_strategy_class=None)
+    heard: list[str | None] = []
+    told = made._metrics.round_ends
+    made._metrics.round_ends = lambda result: (heard.append(result.position_after), told(result))[0]  # type: ignore[method-assign]
+    thread = threading.Thread(target=made.sync)
+    thread.start()
+    for _ in range(1000):
+        if "4" in heard:
+            break
+        time.sleep(0.01)
+    assert heard == ["2", "4"]
+    made.shutdown_gracefully()
+    thread.join(15)
+    is_ended = not thread.is_alive()
+    Slow.release.set()
+    thread.join(60)
+    assert is_ended
+    assert len(read(path)) == 4
+
+
 class Endless(ListSource):
     """A source that always has a row more."""
 

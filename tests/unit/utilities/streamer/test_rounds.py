@@ -361,8 +361,63 @@ def test_flags_and_properties_that_contradict_fail_before_the_source_is_touched(
 def test_a_folder_that_holds_the_table_is_no_source(tmp_path: Path) -> None:
     for root in (tmp_path, tmp_path / "lake" / "t"):
         properties = list_source("l") | {"hoodie.streamer.source.dfs.root": str(root)}
-        with pytest.raises(HoodieConfigException, match="holds the table"):
+        with pytest.raises(HoodieConfigException, match="in one another"):
             run_once(tmp_path / "lake" / "t", properties, source_class="JsonDFSSource")
+    errors = {"hoodie.errortable.enable": "true", "hoodie.errortable.base.path": str(tmp_path / "in" / "bad")}
+    properties = list_source("l") | errors | {"hoodie.streamer.source.dfs.root": str(tmp_path / "in")}
+    with pytest.raises(HoodieConfigException, match="in one another"):
+        run_once(tmp_path / "t", properties, source_class="JsonDFSSource")
+    with pytest.raises(HoodieConfigException, match="is the table that is filled"):
+        run_once(
+            tmp_path / "t",
+            list_source("l") | {"hoodie.streamer.source.hoodieincr.path": str(tmp_path / "t")},
+            source_class="HoodieIncrSource",
+        )
+
+
+def test_a_row_without_an_ordering_value_is_an_error_of_its_message(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    properties = list_source("l", ("a", "x", 1), ("b", "x", None), ("c", "x", 1))
+    with pytest.raises(HoodieReadFromSourceException, match=r"offset 1: the record has no value for its ordering \(ts"):
+        run_once(path, properties)
+    properties["hoodie.errortable.enable"] = "true"
+    result = run_once(path, properties)
+    assert (result.rows, result.error_count) == (2, 1)
+    assert [row[0] for row in read(path)] == ["a", "c"]
+
+
+def test_errors_after_a_transformer_are_each_kept_once(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    properties = list_source("l", ("a", "x", 9), (None, "x", 9), (None, "x", 9))
+    properties["hoodie.errortable.enable"] = "true"
+    flags = {"transformer_classes": ("tests.unit.utilities.streamer.test_rounds:keep_late",)}
+    assert run_once(path, properties, **flags).error_count == 2
+    run_once(path, properties, checkpoint="0", **flags)
+    assert hoodie.read_table(f"{path}_errors").num_rows in (2, 4)
+    ListSource.LISTS["l"].append((None, "x", 9))
+    run_once(path, properties, **flags)
+    assert hoodie.read_table(f"{path}_errors").num_rows in (3, 5)
+
+
+def test_a_given_position_is_stored_although_nothing_follows_it(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    properties = list_source("l", ("a", "x", 1), ("b", "x", 1), ("c", "x", 1))
+    run_once(path, properties, source_limit=1)
+    assert run_once(path, properties, checkpoint="3").is_committed
+    assert not run_once(path, properties).is_committed
+    assert [row[0] for row in read(path)] == ["a"]
+
+
+def test_a_back_fill_without_positions_makes_one_round(tmp_path: Path) -> None:
+    properties = list_source("l", ("a", "x", 1)) | {"hoodie.streamer.checkpoint.force.skip": "true"}
+    with pytest.raises(HoodieConfigException, match="would write the same rows again"):
+        run_once(tmp_path / "t", properties, continuous=True)
+
+
+def test_the_value_of_a_misspelt_property_is_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(HoodieConfigException) as caught:
+        run_once(tmp_path / "t", list_source("l") | {"hoodie.streamer.jdbc.passwrd": "hidden"})
+    assert "hidden" not in str(caught.value)
 
 
 def test_a_misspelt_property_is_told_with_the_nearest_one(tmp_path: Path) -> None:
