@@ -93,7 +93,7 @@ def _run_several(words: Sequence[str], say: Callable[[str], None], show: Callabl
 
 
 class _Stop:
-    """What a signal stops: the streamer, once there is one."""
+    """The receiver of signals: it stops the streamer, once there is one."""
 
     def __init__(self) -> None:
         self._streamer: _Stoppable | None = None
