@@ -17,14 +17,16 @@ from hoodie.exception import HoodieConfigException, HoodieReadFromSourceExceptio
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.utilities.config.csv_dfs_source_config import PREFIX, CsvDFSSourceConfig, CsvMode
 from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason, error_batch
+from hoodie.utilities.sources.checkpoint import Checkpoint
 from hoodie.utilities.sources.dfs_source import DfsFileRead, DFSSource, opened, watched
 from hoodie.utilities.sources.helpers.csv_rows import CsvDecoder, CsvForm, guess_types
 from hoodie.utilities.sources.helpers.files_ahead import files_ahead
 from hoodie.utilities.sources.helpers.line_blocks import LineBlock, line_blocks
-from hoodie.utilities.sources.source import DecodedBatch, RowOrigin, SourceContext
+from hoodie.utilities.sources.source import DecodedBatch, InputBatch, RowOrigin, SourceContext
 
 logger = logging.getLogger(__name__)
 
+_SEPARATORS: Final = ",;\t|"
 _WITHOUT_EFFECT: Final = ("samplingRatio", "maxColumns", "maxCharsPerColumn")
 
 
@@ -180,8 +182,16 @@ class CsvDFSSource(DFSSource):
         for name in _WITHOUT_EFFECT:
             if f"{PREFIX}{name}" in context.properties:
                 context.report(f"{PREFIX}{name} has no effect")
+        self._is_hinted = False
         if config.mode is CsvMode.PERMISSIVE:
             context.report(f"{PREFIX}mode=PERMISSIVE: lines that do not fit are errors; no value becomes a null")
+
+    def fetch(self, checkpoint: Checkpoint | None, limit: int | None) -> InputBatch:
+        """See `DFSSource.fetch`. Files without a row say nothing about a new table."""
+        batch = super().fetch(checkpoint, limit)
+        if batch.schema is None or len(batch.schema):
+            return batch
+        return attrs.evolve(batch, reads=(), schema=None, rows=0)
 
     def choose_schema(self, files: Sequence[FileStatus]) -> pa.Schema:
         """The columns of the provider, or those of the table and new ones; see `DFSSource.choose_schema`."""
@@ -206,10 +216,11 @@ class CsvDFSSource(DFSSource):
         return CsvFileRead(self.selector.storage, files, schema, self._csv, self._config.mode or CsvMode.PERMISSIVE)
 
     def _names_of(self, files: Sequence[FileStatus]) -> list[str]:
-        """The columns of all files, in the order in which they first appear."""
+        """The columns of all files with rows, in the order in which they first appear."""
         found: dict[str, None] = {}
-        for names, _ in self._opened(files):
-            found |= dict.fromkeys(names)
+        for names, blocks in self._opened(files):
+            if any(block.lines for block in blocks):
+                found |= dict.fromkeys(names)
         return list(found)
 
     def _guessed(self, files: Sequence[FileStatus], new: Sequence[str]) -> dict[str, pa.DataType]:
@@ -224,7 +235,21 @@ class CsvDFSSource(DFSSource):
         with files_ahead(self.selector.storage, files) as storage:
             for file in files:
                 with watched(storage, file), self._csv.opened(storage, file) as found:
+                    self._hint(file, found[0])
                     yield found
+
+    def _hint(self, file: FileStatus, names: Sequence[str]) -> None:
+        """Tell the user once if a header seems to have another separator."""
+        if self._is_hinted or not self._config.has_header or len(names) != 1:
+            return
+        separators = [one for one in _SEPARATORS if one in names[0] and one != self._config.separator]
+        if separators:
+            self._is_hinted = True
+            shown = separators[0].replace("\t", "\\t")
+            self.context.report(
+                f"{file.path}: its header names one column, {names[0]!r}: if {shown} stands between values, give "
+                f"'{PREFIX}sep={shown}'"
+            )
 
     def _check_headers(self, files: Sequence[FileStatus], schema: pa.Schema) -> None:
         for file, (names, _) in zip(files, self._opened(files), strict=True):

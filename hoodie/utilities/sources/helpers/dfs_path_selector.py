@@ -131,15 +131,19 @@ class DFSPathSelector:
         """The folders and files that the root names.
 
         Raises:
-            HoodieReadFromSourceException: The root is a folder of this machine, and is missing.
+            HoodieReadFromSourceException: The root, or the folder above its first glob, is one of this machine, and is
+                missing.
             HoodieIOException: Storage failed.
         """
         found = matches_of(self.storage, self.root, self.parallelism)
-        if not found and "://" not in self.root and glob_root(self.root) == self.root:
-            raise HoodieReadFromSourceException(
-                f"Listing {self.root} ({_ROOT_KEY}) failed: there is no such folder. Create it, or correct the property"
-            )
         if not found:
+            start = glob_root(self.root)
+            if "://" not in start and self.storage.file_status(start) is None:
+                missing = "such folder" if start == self.root else f"folder {start}"
+                raise HoodieReadFromSourceException(
+                    f"Listing {self.root} ({_ROOT_KEY}) failed: there is no {missing}. Create it, or correct the "
+                    "property"
+                )
             logger.warning("%s (%s): there is no file", self.root, _ROOT_KEY)
         return found
 

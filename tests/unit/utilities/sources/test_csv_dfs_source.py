@@ -81,6 +81,36 @@ def test_a_header_names_columns_and_types_are_guessed(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_times_of_day_are_texts(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("k,at\na,10:00:00\nb,10:30\n")
+    assert rows_of(source(tmp_path, HEADER)) == [{"k": "a", "at": "10:00:00"}, {"k": "b", "at": "10:30"}]
+
+
+def test_headers_without_rows_make_no_table_and_no_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("k,n\n")
+    for options in (HEADER, {**HEADER, "inferSchema": "false"}):
+        batch = source(tmp_path, options).fetch(None, None)
+        assert (batch.is_empty, batch.schema) == (True, None)
+        assert batch.checkpoint is not None and int(batch.checkpoint.position) > 0
+    of_table = source(tmp_path, HEADER, pa.schema([("k", pa.string())])).fetch(None, None)
+    assert of_table.schema is not None and of_table.schema.names == ["k"]
+    (tmp_path / "b.csv").write_text("k,m\na,1\n")
+    assert rows_of(source(tmp_path, HEADER)) == [{"k": "a", "m": 1}]
+
+
+@pytest.mark.parametrize(("separator", "shown"), [(";", ";"), ("\t", r"\t"), ("|", "|")])
+def test_a_header_of_one_column_with_another_separator_gets_a_hint(tmp_path: Path, separator: str, shown: str) -> None:
+    (tmp_path / "a.csv").write_text(f"id{separator}v\n1{separator}2\n")
+    told: list[str] = []
+    source(tmp_path, HEADER, report=told).fetch(None, None)
+    (line,) = told
+    assert "a.csv: its header names one column" in line
+    assert line.endswith(f"'hoodie.streamer.csv.sep={shown}'")
+    told.clear()
+    assert rows_of(source(tmp_path, {**HEADER, "sep": shown}, report=told)) == [{"id": 1, "v": 2}]
+    assert told == []
+
+
 def test_without_a_header_columns_have_sparks_names(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,1\nb,2\n")
     assert rows_of(source(tmp_path)) == [{"_c0": "a", "_c1": 1}, {"_c0": "b", "_c1": 2}]

@@ -213,7 +213,7 @@ def test_globs_choose_files_and_folders(tmp_path: Path) -> None:
     assert chosen("in/**") == ["a.json", "b.csv", "c.json", "d.json", "e.json"]
     assert chosen("*/y") == ["d.json", "e.json"]
     assert chosen("in/_*/*") == ["f.json"]
-    assert chosen("none/*") == []
+    assert chosen("n*/*") == []
 
 
 def test_names_of_a_glob_are_those_from_its_folder_on(tmp_path: Path) -> None:
@@ -242,6 +242,23 @@ def test_linked_folders_are_passed_over_and_linked_files_are_not(tmp_path: Path)
 def test_a_missing_folder_is_refused_with_its_property(tmp_path: Path) -> None:
     with pytest.raises(HoodieReadFromSourceException, match=f"{tmp_path}/in .*{ROOT_KEY}.* no such folder"):
         selector(tmp_path / "in").select(None, None)
+
+
+@BOTH
+def test_a_glob_in_a_missing_folder_is_refused_also_a_relative_one(
+    kind: type[DFSPathSelector], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for root in (f"{tmp_path}/in/*.json", "in/*.json", "./in/{a,b}/**"):
+        with pytest.raises(HoodieReadFromSourceException, match=f"{ROOT_KEY}.* there is no folder {tmp_path}/in\\."):
+            selector(root, kind).select(None, None)
+    put(tmp_path / "in" / "a.txt", 1)
+    assert selector("in/*.json", kind).select(None, None).files == ()
+    put(tmp_path / "in" / "a.json", 1)
+    chooser = selector("in/*.json")
+    monkeypatch.chdir("/")
+    (file,) = chooser.select(None, None).files
+    assert file.path == f"{tmp_path}/in/a.json"
 
 
 def test_a_position_of_another_source_is_refused(tmp_path: Path) -> None:
