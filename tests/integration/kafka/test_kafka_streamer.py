@@ -191,11 +191,11 @@ def test_rounds_follow_what_was_produced(
     spark = request.getfixturevalue("spark") if engine == "spark" else None
     model = Model(broker, 3)
     path = tmp_path / "t"
-    words = model.words(path, tmp_path / "s.avsc", "--table-type", table_type, "--source-limit", "40")
+    words = model.words(path, tmp_path / "s.avsc", "--table-type", table_type)
     for count in (60, 0, 30, 10):
         model.produce(count)
-        run(words, spark)
-    run([*words, "--source-limit", "1000"], spark)
+        run([*words, "--source-limit", "40"], spark)
+    run(words, spark)
     model.check(path)
 
 
