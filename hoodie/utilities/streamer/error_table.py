@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 import attrs
+import numpy as np
 import pyarrow as pa
 
 from hoodie.client.local_write_client import HoodieLocalWriteClient
@@ -41,6 +42,8 @@ ERROR_TABLE_SCHEMA: Final = ERROR_SCHEMA.append(pa.field(INSTANT_COLUMN, pa.stri
 """The columns of an error table."""
 _WRITE_CLASS_KEY: Final = "hoodie.errortable.write.class"
 _SUFFIX: Final = "_errors"
+_AT_ONCE_BYTES: Final = 64 << 20
+"""The most bytes of errors that are written to the error table at once."""
 _SHARED: Final = (
     "hoodie.write.lock.",
     "hoodie.write.concurrency.",
@@ -143,10 +146,24 @@ class ErrorTableWriter(BaseErrorTableWriter):
         Raises:
             HoodieStreamerException: The table could not be written.
         """
-        rows = pa.Table.from_batches(list(errors), ERROR_SCHEMA)
+        count = 0
+        part: list[pa.RecordBatch] = []
+        for batch in errors:
+            part.append(batch)
+            if sum(one.nbytes for one in part) >= _AT_ONCE_BYTES:
+                # Many errors are several commits, so that memory does not grow with them; a repetition replaces all.
+                count += self._write_part(part, instant_time)
+                part = []
+        count += self._write_part(part, instant_time)
+        if count:
+            logger.info("%d errors of the instant %s are in %s", count, instant_time, self.context.base_path)
+        return count
+
+    def _write_part(self, errors: list[pa.RecordBatch], instant_time: str) -> int:
+        rows = pa.Table.from_batches(errors, ERROR_SCHEMA)
         if not len(rows):
             return 0
-        instants = pa.array([instant_time], pa.string()).take(pa.array([0] * len(rows), pa.int32()))
+        instants = pa.array([instant_time], pa.string()).take(pa.array(np.zeros(len(rows), np.int32)))
         rows = rows.append_column(ERROR_TABLE_SCHEMA.field(INSTANT_COLUMN), instants)
         try:
             with open_or_create(self._config, HoodieLocalWriteClient) as table:
@@ -160,7 +177,6 @@ class ErrorTableWriter(BaseErrorTableWriter):
                 f"{self.context.base_path}: {error}. Correct that; or commit the rows without them, by "
                 "hoodie.errortable.write.failure.strategy=LOG_ERROR"
             ) from error
-        logger.info("%d errors of the instant %s are in %s", len(rows), instant_time, self.context.base_path)
         return len(rows)
 
 

@@ -16,6 +16,7 @@ from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryQ
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieStreamerException, HoodieTransformException
 from hoodie.threads import start_thread
+from hoodie.utilities.ingestion.error_spool import ErrorSpool
 from hoodie.utilities.sources.source import DecodedBatch, InputBatch
 from hoodie.utilities.streamer.row_check import RowCheck
 from hoodie.utilities.streamer.streamer_engine import BegunBatch, RowPlan, StreamerEngine, StreamerRows
@@ -55,7 +56,7 @@ class _LocalRows(StreamerRows):
 
     def __init__(self, decoded: DecodingThread, schema: pa.Schema, plan: RowPlan) -> None:
         self._plan = plan
-        self._errors: list[pa.RecordBatch] = []
+        self._errors = ErrorSpool()
         self._count = 0
         self._decoded = decoded
         self._transformed: pa.Table | None = None
@@ -92,7 +93,7 @@ class _LocalRows(StreamerRows):
             self._rows = chain([first], self._rows)
         return first is not None
 
-    def errors(self) -> Sequence[pa.RecordBatch]:
+    def errors(self) -> ErrorSpool:
         """See `StreamerRows.errors`."""
         return self._errors
 
@@ -104,6 +105,7 @@ class _LocalRows(StreamerRows):
     def close(self) -> None:
         """See `StreamerRows.close`."""
         self._decoded.close()
+        self._errors.close()
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         self._count = 0
@@ -126,7 +128,7 @@ class _LocalRows(StreamerRows):
             is_as_wanted = schema is None or one.rows.schema.equals(schema)
             checked = check.checked(one, None if is_as_wanted else schema)
             if checked.errors is not None and len(checked.errors):
-                self._errors.append(checked.errors)
+                self._errors.add(checked.errors)
             if len(checked.rows):
                 yield checked.rows
 

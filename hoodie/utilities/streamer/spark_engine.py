@@ -18,6 +18,7 @@ from hoodie.spark.spark_data import hoodie_errors
 from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
 from hoodie.spark.spark_types import arrow_schema, conform, nullable_schema, schema_in_jvm, spark_schema
 from hoodie.utilities.ingestion.error_event import ERROR_SCHEMA
+from hoodie.utilities.ingestion.error_spool import ErrorSpool
 from hoodie.utilities.sources.source import DecodedBatch, InputBatch, SourceRead
 from hoodie.utilities.streamer.row_check import RowCheck
 from hoodie.utilities.streamer.streamer_config import StreamerConfig
@@ -70,6 +71,7 @@ class _SparkRows(StreamerRows):
         self._keeps_errors = plan.check.keeps_errors
         self._kept: list[DataFrame] = []
         self._with_errors: list[DataFrame] = []
+        self._spools: list[ErrorSpool] = []
         if batch.frame is None:
             if batch.schema is None:
                 raise HoodieStreamerException("the source gives rows and not their columns: a bug of the source")
@@ -106,13 +108,16 @@ class _SparkRows(StreamerRows):
         with hoodie_errors():
             return bool(self._frame.take(1))
 
-    def errors(self) -> Sequence[pa.RecordBatch]:
+    def errors(self) -> ErrorSpool:
         """See `StreamerRows.errors`."""
-        found: list[pa.RecordBatch] = []
+        found = ErrorSpool()
+        self._spools.append(found)
         for frame in self._with_errors:
             errors = frame.where(f"{_ERROR} is not null").select(f"{_ERROR}.*")
             with hoodie_errors():
-                found += [conform(batch, ERROR_SCHEMA) for batch in collect_arrow(errors) if len(batch)]
+                for batch in collect_arrow(errors):
+                    if len(batch):
+                        found.add(conform(batch, ERROR_SCHEMA))
         return found
 
     @property
@@ -125,6 +130,8 @@ class _SparkRows(StreamerRows):
         kept, self._kept = self._kept, []
         for frame in kept:
             frame.unpersist()
+        for spool in self._spools:
+            spool.close()
 
     def _split(self, frame: DataFrame, change: _RowChange) -> DataFrame:
         """The rows of a frame that may hold errors too."""

@@ -42,6 +42,7 @@ from hoodie.utilities.config.error_table_config import ErrorWriteFailureStrategy
 from hoodie.utilities.config.streamer_properties import StreamerProperties
 from hoodie.utilities.config.streamer_run_config import HoodieStreamerConfig
 from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason, error_batch
+from hoodie.utilities.ingestion.error_spool import ErrorSpool
 from hoodie.utilities.schema.schema_provider import SchemaProvider
 from hoodie.utilities.sources.checkpoint import Checkpoint
 from hoodie.utilities.sources.source import InputBatch, Source
@@ -355,7 +356,7 @@ class StreamSync:
             nonlocal errors
             self._steps["write"] = time.perf_counter() - begun
             with self._step("errors"):
-                errors = self._keep_errors([] if rows is None else rows.errors(), result, outcome.position_before)
+                errors = self._keep_errors(None if rows is None else rows.errors(), result, outcome.position_before)
             if run.offsets is not None:
                 run.offsets.begin(outcome.position_before, outcome.position_after)
                 run.offsets.count_errors(errors)
@@ -384,9 +385,9 @@ class StreamSync:
 
     def _without_a_row(self, rows: StreamerRows, outcome: SyncResult) -> SyncResult:
         """A round that would make the table, and has no good row: its errors are kept, and nothing is committed."""
-        found = list(rows.errors())
-        count = sum(map(len, found))
-        if self.run.error_writer is not None and found:
+        found = rows.errors()
+        count = found.count
+        if self.run.error_writer is not None and count:
             count = self.run.error_writer.write(found, "")
         logger.warning(
             "no row of %s messages or lines could be decoded, so the table %s is not made yet; the next round reads "
@@ -450,7 +451,7 @@ class StreamSync:
             return to_arrow(stored)
         return None if self.run.schema_provider is None else self._plan().target
 
-    def _keep_errors(self, errors: Sequence[pa.RecordBatch], result: HoodieWriteResult, begun_at: str | None) -> int:
+    def _keep_errors(self, errors: ErrorSpool | None, result: HoodieWriteResult, begun_at: str | None) -> int:
         """Write the errors of a round before its commit, and refuse rows that failed unless the user takes that."""
         run = self.run
         failed = error_batch(
@@ -465,16 +466,18 @@ class StreamSync:
         )
         if not run.config.commit_on_errors:
             refuse_errors(result, "; --commit-on-errors commits the others")
-        found = [*errors, *([] if failed is None else [failed])]
-        if not found or run.error_writer is None:
-            return sum(map(len, found))
+        errors = ErrorSpool() if errors is None else errors
+        if failed is not None:
+            errors.add(failed)
+        if not errors.count or run.error_writer is None:
+            return errors.count
         try:
-            return run.error_writer.write(found, result.instant_time)
+            return run.error_writer.write(errors, result.instant_time)
         except HoodieException:
             if run.error_table.failure_strategy is ErrorWriteFailureStrategy.ROLLBACK_COMMIT:
                 raise
             logger.exception("the errors of %s could not be kept", result.instant_time)
-            return sum(map(len, found))
+            return errors.count
 
     def _retry_pending(self, snapshot: TableSnapshot | None) -> None:
         """Carry out what another run has planned and left, where the flags ask for it."""

@@ -17,6 +17,7 @@ from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.utilities.config.streamer_properties import StreamerProperties
+from hoodie.utilities.ingestion.error_spool import ErrorSpool
 from hoodie.utilities.sources.source import InputBatch
 from hoodie.utilities.streamer.row_check import RowCheck
 from hoodie.utilities.transform.transformer import Transformer
@@ -57,7 +58,7 @@ class StreamerRows(ABC):
         """Whether there is a good row; reads no more than it has to. `data` still has all rows."""
 
     @abstractmethod
-    def errors(self) -> Sequence[pa.RecordBatch]:
+    def errors(self) -> ErrorSpool:
         """The errors, once `data` has been read to its end; see `error_event.ERROR_SCHEMA`."""
 
     @property

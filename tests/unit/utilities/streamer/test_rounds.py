@@ -160,6 +160,16 @@ def test_with_an_error_table_good_rows_land_and_bad_messages_are_kept_once(tmp_p
     assert json.loads(next(row["payload"] for row in errors if row["offset"] == 2))["region"] == "x"
 
 
+def test_many_errors_are_written_in_parts(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("hoodie.utilities.streamer.error_table._AT_ONCE_BYTES", 1)
+    monkeypatch.setattr("hoodie.utilities.ingestion.error_spool.ErrorSpool.__init__.__defaults__", (1,))
+    path = tmp_path / "trips"
+    properties = list_source("l", "bad", ("a", "x", 1), "worse") | {"hoodie.errortable.enable": "true"}
+    assert run_once(path, properties).error_count == 2
+    run_once(path, properties, checkpoint="0")
+    assert sorted(hoodie.read_table(f"{path}_errors")["offset"].to_pylist()) == [0, 2]
+
+
 def test_a_failed_first_round_takes_its_table_back(tmp_path: Path) -> None:
     path = tmp_path / "trips"
     properties = list_source("l", ("a", "x", 1)) | {"hoodie.precommit.validators": "tests.support.nowhere.Nothing"}
