@@ -102,7 +102,8 @@ class KafkaSourceConfig(PropertyGroup):
     tombstones: Tombstones = property_field(TOMBSTONES, choice(Tombstones), Tombstones.DROP, is_ours=True)
     """The fate of messages without a value: no row, as in Hudi; or a row with ``_hoodie_is_deleted``, which deletes the
     record of the message's key. A key that is a JSON object has the record key fields; any other key is the one field
-    of the record key."""
+    of the record key, a JSON text without its quotes. A key in binary, such as one framed by a schema registry, is an
+    error. The table needs a global index if it is partitioned, and no ordering field."""
     oauth_callback: str | None = property_field(OAUTH_CALLBACK, text("module:function"), None, is_ours=True)
     """A function of yours that gives a token for OAUTHBEARER: it takes the text of ``sasl.oauthbearer.config`` and
     returns the token, and the time in seconds since the epoch at which it ends."""

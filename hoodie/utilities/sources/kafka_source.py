@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 import attrs
+import pyarrow as pa
 
 from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.utilities.config.kafka_source_config import TOPIC, KafkaSourceConfig
@@ -30,7 +32,8 @@ logger = logging.getLogger(__name__)
 _SAMPLED = 1000
 _SAMPLED_PARTITIONS = 3
 _SAMPLED_OF_EACH = 100
-_KEY_FIELDS = ("hoodie.datasource.write.recordkey.field", "hoodie.table.recordkey.fields")
+KEY_FIELDS: Final = ("hoodie.datasource.write.recordkey.field", "hoodie.table.recordkey.fields")
+"""The properties that name the fields of the record key."""
 
 FirstMessages = Callable[[], Sequence[bytes]]
 """Reads the values of some of the first messages of a round, without tombstones."""
@@ -124,6 +127,15 @@ class KafkaSource(Source):
             details=details,
         )
 
+    def target_columns(self, target: pa.Schema, is_own: bool) -> pa.Schema:
+        """See `Source.target_columns`.
+
+        Args:
+            target: The columns.
+            is_own: Whether they are those of the schema of the source.
+        """
+        return self.columns.target_columns(target, is_own)
+
     def on_commit(self, checkpoint: Checkpoint) -> None:
         """Commit the position for the group, if that is asked for; a failure is a warning.
 
@@ -183,5 +195,5 @@ class KafkaSource(Source):
 
 
 def _record_key_fields(properties: Mapping[str, str]) -> list[str]:
-    text = next((properties[key] for key in _KEY_FIELDS if key in properties), "")
+    text = next((properties[key] for key in KEY_FIELDS if key in properties), "")
     return [name.strip() for name in text.split(",") if name.strip()]

@@ -210,6 +210,15 @@ class Source(ABC):
             HoodieSourceTimeoutException: The source does not answer; the round may be tried again.
         """
 
+    def target_columns(self, target: pa.Schema, is_own: bool) -> pa.Schema:
+        """The columns of a target schema, with those that the source adds to its rows.
+
+        Args:
+            target: The columns.
+            is_own: Whether they are those of the schema of the source, and the rows come as the source gives them.
+        """
+        return target
+
     def on_commit(self, checkpoint: Checkpoint) -> None:  # noqa: B027
         """Hear that a commit holds the rows up to a position. Errors are logged, and do not fail the round.
 

@@ -31,6 +31,7 @@ from hoodie.utilities.ingestion.ingestion_service import IngestionService
 from hoodie.utilities.ingestion.streamer_metrics import Health, HoodieStreamerMetrics
 from hoodie.utilities.ingestion.termination_strategy import create_termination_strategy
 from hoodie.utilities.schema.schema_providers import make_schema_provider
+from hoodie.utilities.sources.kafka_source import KafkaSource
 from hoodie.utilities.sources.source import SourceContext
 from hoodie.utilities.sources.sources import make_source
 from hoodie.utilities.streamer.checkpoint_utils import check_source_id
@@ -48,6 +49,7 @@ from hoodie.utilities.streamer.stream_sync import StreamerRun, StreamSync
 from hoodie.utilities.streamer.streamer_config import StreamerConfig
 from hoodie.utilities.streamer.streamer_engine import StreamerEngine
 from hoodie.utilities.streamer.sync_result import SyncResult
+from hoodie.utilities.streamer.tombstones import check_tombstones, with_record_key
 from hoodie.utilities.transform.transformers import make_transformer
 
 if TYPE_CHECKING:
@@ -204,7 +206,7 @@ class HoodieStreamer:
         storage_options = dict(config.storage) or None
         provider = make_schema_provider(config.schema_provider_class, properties, storage_options)
         context = SourceContext(
-            properties=properties,
+            properties=with_record_key(properties, table),
             schema_provider=provider,
             storage_options=storage_options,
             # A transformer may change the columns, so those of the table say nothing of the source's.
@@ -222,6 +224,8 @@ class HoodieStreamer:
         source = make_source(config.source_class, context)
         if source.needs_spark and self._engine.name != "spark":
             raise HoodieConfigException(f"--source-class {config.source_class} needs Spark: give --engine spark")
+        if isinstance(source, KafkaSource):
+            check_tombstones(source.config, source.columns, config, write_config, table)
         return StreamerRun(
             config=config,
             properties=properties,

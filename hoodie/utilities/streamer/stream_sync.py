@@ -412,7 +412,9 @@ class StreamSync:
         target = None
         if run.schema_provider is not None:
             text = run.schema_provider.load_target_schema()
-            target = None if text is None else resolved_columns(remove_meta_columns(text))
+            if text is not None:
+                is_own = run.transformer is None and text == run.schema_provider.load_source_schema()
+                target = run.source.target_columns(resolved_columns(remove_meta_columns(text)), is_own)
         keeps = run.error_writer is not None
         fields = self._key_fields() if not keeps or run.error_table.validates_record_creation else ()
         check = RowCheck(

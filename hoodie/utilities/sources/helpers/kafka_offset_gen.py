@@ -166,10 +166,10 @@ class KafkaOffsetGen:
         found = TopicOffsets.parse(position)
         if found is None:
             raise HoodieConfigException(
-                f"{position[:200]!r} is no position of topic {topic.name}: it reads {topic.name},0:12,1:34, with the "
-                f"next offset of each partition. A time in milliseconds needs {CHECKPOINT_TYPE} = timestamp, one "
-                f"offset {CHECKPOINT_TYPE} = single_offset, each with --checkpoint. Is the table filled from another "
-                "source?"
+                f"{position[:200]!r} is no position of topic {topic.name}: it reads {topic.name},0:12,1:34, with "
+                f"each partition once and its next offset. A time in milliseconds needs {CHECKPOINT_TYPE} = "
+                f"timestamp, one offset {CHECKPOINT_TYPE} = single_offset, each with --checkpoint. Is the table filled "
+                "from another source?"
             )
         return found
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-_POSITION = re.compile(r"[^,]+(,[0-9]+:[0-9]+)+", re.ASCII)
+_POSITION = re.compile(r"[^,]+(,[0-9]{1,10}:[0-9]{1,19})+", re.ASCII)
 
 
 @attrs.frozen(order=True)
@@ -50,13 +50,14 @@ class TopicOffsets:
             position: The text.
 
         Returns:
-            The position; None if the text is none.
+            The position; None if the text is none, or names a partition twice.
         """
         if not _POSITION.fullmatch(position):
             return None
         topic, *parts = position.split(",")
         pairs = [part.split(":") for part in parts]
-        return cls(topic, {int(partition): int(offset) for partition, offset in pairs})
+        offsets = {int(partition): int(offset) for partition, offset in pairs}
+        return cls(topic, offsets) if len(offsets) == len(pairs) else None
 
     def __str__(self) -> str:
         parts = [f"{partition}:{self.offsets[partition]}" for partition in sorted(self.offsets)]

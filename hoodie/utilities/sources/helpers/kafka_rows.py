@@ -95,6 +95,23 @@ class KafkaColumns:
             found.append(pa.field(self.headers_column, _HEADERS))
         return found
 
+    def target_columns(self, target: pa.Schema, is_own: bool) -> pa.Schema:
+        """The columns of a target schema, so that deletes of tombstones, and columns that are asked for, are kept.
+
+        Args:
+            target: The columns.
+            is_own: Whether they are those of the values, and no transformer changes the rows. Otherwise they alone say
+                which of the added columns are wanted.
+        """
+        fields = list(target)
+        if self.key_fields:
+            fields = [field if field.name in self.key_fields else field.with_nullable(True) for field in fields]
+            if DELETED_COLUMN not in target.names:
+                fields.append(pa.field(DELETED_COLUMN, pa.bool_()))
+        if is_own:
+            fields += [field for field in self.added if field.name not in target.names]
+        return pa.schema(fields)
+
 
 @attrs.frozen
 class KafkaRows:
@@ -207,8 +224,9 @@ class KafkaRows:
                 # Converted here, so that a wrong key is told by its message.
                 for name, part in found.items():
                     pa.array([part], schema.field(name).type)
-            except (ValueError, TypeError, pa.ArrowException) as error:
-                reason = f"a tombstone's key is not the record key: {error}"
+            except (ValueError, TypeError, ArithmeticError, RecursionError, pa.ArrowException) as error:
+                told = "it is nested too deeply" if isinstance(error, RecursionError) else error
+                reason = f"a tombstone's key is not the record key: {told}"
                 offset = int(messages.offsets[place])
                 events.append(
                     ErrorEvent(
@@ -234,6 +252,11 @@ class KafkaRows:
     def _record_key(self, key: bytes | None) -> dict[str, Any]:
         if key is None:
             raise ValueError("it has none")
+        if key.startswith(b"\0"):
+            raise ValueError(
+                "it begins with a zero, as keys in binary do and those framed by a schema registry: give keys as text "
+                "or JSON (key.serializer StringSerializer)"
+            )
         text = key.decode("utf-8")
         found: Any = None
         if text.lstrip().startswith("{"):
@@ -245,7 +268,7 @@ class KafkaRows:
             return {name: self._typed(name, found[name]) for name in self.columns.key_fields}
         if len(self.columns.key_fields) != 1:
             raise ValueError(f"{text[:200]!r} is no JSON object with {', '.join(self.columns.key_fields)}")
-        return {self.columns.key_fields[0]: self._typed(self.columns.key_fields[0], text)}
+        return {self.columns.key_fields[0]: self._typed(self.columns.key_fields[0], _unquoted(text))}
 
     def _typed(self, name: str, value: Any) -> Any:
         """A value of the column's type: keys in plain text are texts."""
@@ -253,8 +276,21 @@ class KafkaRows:
         if isinstance(value, str) and not pa.types.is_string(data_type):
             return pa.scalar(value).cast(data_type).as_py()
         if pa.types.is_string(data_type) and not isinstance(value, str):
-            return json.dumps(value, default=str)
+            return str(value) if isinstance(value, Decimal) else json.dumps(value, default=str)
+        if pa.types.is_integer(data_type) and isinstance(value, Decimal) and value != int(value):
+            raise ValueError(f"{value} in {name} is no whole number")
         return value
+
+
+def _unquoted(text: str) -> str:
+    """The text of a key that is a JSON text; any other key as it is."""
+    if not text.startswith('"'):
+        return text
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    return found if isinstance(found, str) else text
 
 
 def _headers(headers: Sequence[tuple[str, bytes | None]] | None) -> list[tuple[str, str | None]] | None:

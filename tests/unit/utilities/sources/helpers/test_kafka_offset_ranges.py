@@ -71,7 +71,8 @@ def test_positions_are_read_back() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "impressions", "impressions,", "impressions,0", "t,0:x", "t,a:1", "1700000000000",
-                                  "t,0:-1", "t,0:1,", "20240101000000000", "t,0:1:2"])  # fmt: skip
+                                  "t,0:-1", "t,0:1,", "20240101000000000", "t,0:1:2", "t,0:1,0:5", "t,0:1,00:1",
+                                  "t,0:" + "9" * 5000])  # fmt: skip
 def test_other_texts_are_no_positions(text: str) -> None:
     assert TopicOffsets.parse(text) is None
 
