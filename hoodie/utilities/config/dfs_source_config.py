@@ -46,8 +46,14 @@ class DFSPathSelectorConfig(PropertyGroup):
     own, a subclass of `hoodie.utilities.sources.helpers.dfs_path_selector.DFSPathSelector`."""
     min_age_ms: int = property_field(f"{_DFS}min.age.ms", integer(minimum=0), 0, is_ours=True)
     """Files that were changed less than this many milliseconds ago wait for a later round, by the clock of this
-    machine. For producers that write a file under its final name bit by bit, and for several producers whose clocks
-    differ: a file that appears with an older time than one that was taken is not read."""
+    machine. For producers that write a file under its final name bit by bit."""
+    late_window_ms: int = property_field(
+        f"{_DFS}late.window.ms", integer(minimum=0, maximum=86_400_000), 60_000, is_ours=True
+    )
+    """A file that appears after a newer one was read is read too, if its last change is at most this many milliseconds
+    before the newest one that was read. For producers that rename files, for several of them whose clocks differ, and
+    for listings that take a while. The names of the files in this window stand in the commit. If there are more than
+    10,000, only the newest count, and the window is shorter. 0: only files of the very time of the newest one."""
 
 
 @attrs.frozen(kw_only=True, repr=False)

@@ -1,16 +1,18 @@
 """The choice of the files that a round reads from a folder.
 
 A position is the newest modification time that was taken, in milliseconds. Files with newer times are taken from the
-oldest on, until the limit of bytes is reached; files of the same time are never parted. Times of stores are rough (S3
-tells seconds), so a file may appear with the time of the position after that was reached. Beside the position, under a
-key of hoodie's own, stand the names of the files of that time that were taken: such a late file is taken once.
+oldest on, until the limit of bytes is reached; files of the same time are never parted. A file may get its name after
+a newer one was taken: a rename keeps the time, clocks differ, times of stores are rough (S3 tells seconds), and a
+listing takes a while. Beside the position, under a key of hoodie's own, stand the names of the files that were taken
+and whose times lie in a window before the position. A late file with a time in the window is taken once.
 
-    files                  limit   taken   position   names beside it
-    a 10 MB at 1000        25 MB   a b c   2000       c
+    window 1500 ms            limit   taken   position   names beside it
+    a 10 MB at 1000           25 MB   a b c   2000       a b c
     b  5 MB at 1000
     c  5 MB at 2000
-    d 10 MB at 3000                d       3000       d
-    e  1 MB at 3000, late          e       3000       d e
+    d 10 MB at 3000                   d       3000       c d
+    e  1 MB at 1500, late             e       3000       c d e
+    f  1 MB at 1400, too late         -       3000       c d e
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ import base64
 import hashlib
 import json
 import logging
+import struct
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -39,7 +42,7 @@ from hoodie.utilities.sources.helpers.source_listing import files_below, glob_ro
 logger = logging.getLogger(__name__)
 
 NEWEST_FILES_KEY: Final = "hoodie.streamer.dfs.newest.files"
-"""The key, beside the position, of the names of the files with the position's time."""
+"""The key, beside the position, of the names of the files that were taken last."""
 NOTHING_TAKEN: Final = -(2**63)
 """The position before the first file, as Hudi writes it (``Long.MIN_VALUE``)."""
 _LARGEST: Final = 2**63 - 1
@@ -48,8 +51,12 @@ _SELECTOR_KEY: Final = "hoodie.streamer.source.input.selector"
 _CLOCKS_DIFFER_MS: Final = 3_600_000
 """Files whose time is further ahead of this machine's clock wait."""
 _NAMES_BYTES: Final = 64 * 1024
-"""More names than this are kept as hashes."""
+"""A longer text of names is written as hashes."""
 _HASH_BYTES: Final = 8
+_HASHED: Final = struct.Struct(f">{_HASH_BYTES}sI")
+"""A hash, and the milliseconds from the beginning of the window to the file's time."""
+MOST_NAMES: Final = 10_000
+"""More files than these make the window shorter; files of the position's time are always kept."""
 
 
 @attrs.frozen
@@ -92,12 +99,14 @@ class DFSPathSelector:
         HoodieConfigException: Properties are wrong, there is no root, or no storage for it.
 
     Hudi: org.apache.hudi.utilities.sources.helpers.DFSPathSelector. Differs: a first file larger than the limit is
-    taken alone, where Hudi waits for ever; files that appear late with the time of the position are taken; files of the
-    future wait, since they would hide all others; globs.
+    taken alone, where Hudi waits for ever; files that appear late, in a window before the position, are taken; files of
+    the future wait, since they would hide all others; globs.
     """
 
     def __init__(self, properties: StreamerProperties, storage_options: StorageOptions | None = None) -> None:
         self.properties = properties
+        self._known_times: dict[str, int] = {}
+        """The times of files that were taken before and lie in the window, as they were listed last."""
         self._config = properties.read(DFSPathSelectorConfig)
         if self._config.root is None:
             raise HoodieConfigException(
@@ -158,8 +167,8 @@ class DFSPathSelector:
             HoodieReadFromSourceException: The folder is missing.
             HoodieIOException: Storage failed.
         """
-        after = position_of(checkpoint)
-        taken = TakenFiles.of(checkpoint, self.root)
+        taken = TakenFiles.of(checkpoint, self.root, self._config.late_window_ms)
+        after = taken.time_ms
         now = time.time_ns() // 1_000_000
         future = now + _CLOCKS_DIFFER_MS
         before = now - self._config.min_age_ms if self._config.min_age_ms else future
@@ -171,7 +180,7 @@ class DFSPathSelector:
         found: dict[str, FileStatus] = {}
         early: list[FileStatus] = []
         for file in self.list_files():
-            if not file.size_bytes or file.modification_time_ms < after or is_hidden(file.name):
+            if not file.size_bytes or file.modification_time_ms < taken.since_ms or is_hidden(file.name):
                 continue
             if file.modification_time_ms <= before:
                 found[file.path] = file
@@ -183,11 +192,13 @@ class DFSPathSelector:
                 "all files that come before then; correct its time, or the clock",
                 len(early), early[0].path, (early[0].modification_time_ms - now) // 1000,
             )  # fmt: skip
-        eligible = [
-            file
-            for file in found.values()
-            if file.modification_time_ms > after or (taken is not None and not taken.has(self.name_of(file)))
-        ]
+        eligible: list[FileStatus] = []
+        self._known_times = {}
+        for file in found.values():
+            if file.modification_time_ms <= after and taken.has(name := self.name_of(file)):
+                self._known_times[name] = file.modification_time_ms
+            else:
+                eligible.append(file)
         return sorted(eligible, key=lambda file: (file.modification_time_ms, file.path))
 
     def select(self, checkpoint: Checkpoint | None, limit: int | None) -> Selection:
@@ -204,22 +215,23 @@ class DFSPathSelector:
             HoodieIOException: Storage failed.
         """
         eligible = self.list_eligible_files(checkpoint)
-        newest = before = position_of(checkpoint)
+        last = NOTHING_TAKEN
         count = size = 0
         for file in eligible:
             is_over = limit is not None and size + file.size_bytes >= limit
-            if is_over and count and file.modification_time_ms > newest:
+            if is_over and count and file.modification_time_ms > last:
                 break
-            newest = file.modification_time_ms
+            last = file.modification_time_ms
             size += file.size_bytes
             count += 1
         if not count:
             return Selection((), attrs.evolve(checkpoint or Checkpoint(str(NOTHING_TAKEN)), is_given=False))
         files, left = tuple(eligible[:count]), eligible[count:]
-        taken = TakenFiles.of(checkpoint, self.root) if newest == before else None
-        names = [self.name_of(file) for file in files if file.modification_time_ms == newest]
-        own = {NEWEST_FILES_KEY: (taken or TakenFiles(newest, self.root)).with_names(names).to_text()}
-        return Selection(files, Checkpoint(str(newest), own=own), len(left), sum(file.size_bytes for file in left))
+        window_ms = self._config.late_window_ms
+        times = self._known_times | {self.name_of(file): file.modification_time_ms for file in files}
+        taken = TakenFiles.of(checkpoint, self.root, window_ms).with_files(times, window_ms)
+        own = {NEWEST_FILES_KEY: taken.to_text()}
+        return Selection(files, Checkpoint(str(taken.time_ms), own=own), len(left), sum(f.size_bytes for f in left))
 
     def name_of(self, file: FileStatus) -> str:
         """The name of a file beside the position: its path from the root on.
@@ -271,46 +283,56 @@ def position_of(checkpoint: Checkpoint | None) -> int:
 
 @attrs.frozen
 class TakenFiles:
-    """The files with the time of a position that were taken.
+    """The files in the window before a position that were taken.
 
-    They are written as JSON: ``{"time": 2000, "root": "s3://bucket/in", "names": ["a.json"]}``; for many files the
-    names are hashes of 8 bytes each, in base64: ``"hashes": "..."``.
+    They are written as JSON: ``{"time": 2000, "since": 500, "root": "s3://bucket/in", "names": {"a.json": 1000}}``. For
+    many files the names are hashes in base64, ``"hashes": "..."``: for each file 8 bytes of its name, and 4 of the
+    milliseconds from ``since`` to its time.
 
     Attributes:
-        time_ms: The time.
+        time_ms: The position.
         root: The root that the names are of.
-        names: The names.
-        hashes: The hashes of the others.
+        since_ms: The beginning of the window. The names of all files taken are known from this time on; a file with an
+            earlier time is not taken. Without names it is the time after the position.
+        names: The times of files by their names.
+        hashes: The times of the others by their hashes.
     """
 
     time_ms: int
     root: str
-    names: frozenset[str] = frozenset()
-    hashes: frozenset[bytes] = frozenset()
+    since_ms: int
+    names: Mapping[str, int] = attrs.field(factory=dict)
+    hashes: Mapping[bytes, int] = attrs.field(factory=dict)
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint | None, root: str) -> TakenFiles | None:
-        """The files that stand beside a position; None if it says nothing of them, or speaks of another root.
+    def of(cls, checkpoint: Checkpoint | None, root: str, window_ms: int) -> TakenFiles:
+        """The files that stand beside a position; none if it says nothing of them, or speaks of another root.
 
         Args:
-            checkpoint: The position.
+            checkpoint: The position; None for the one before the first file.
             root: The root.
+            window_ms: The longest window.
+
+        Raises:
+            HoodieConfigException: The position is not one of a folder.
         """
+        position = position_of(checkpoint)
+        nothing = cls(position, root, position + 1)
         text = None if checkpoint is None or checkpoint.is_given else checkpoint.own.get(NEWEST_FILES_KEY)
-        if checkpoint is None or not text:
-            return None
+        if not text:
+            return nothing
         try:
             found: Any = json.loads(text)
-            time_ms, named = int(found["time"]), str(found["root"])
-            names = frozenset(str(name) for name in found.get("names", ()))
-            hashes = base64.b64decode(str(found.get("hashes", "")), validate=True)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            logger.warning("%s beside the position %s is not readable", NEWEST_FILES_KEY, checkpoint.position)
-            return None
-        if time_ms != position_of(checkpoint) or named != root:
-            return None
-        parts = range(0, len(hashes), _HASH_BYTES)
-        return cls(time_ms, root, names, frozenset(hashes[start : start + _HASH_BYTES] for start in parts))
+            time_ms, since_ms, named = int(found["time"]), int(found["since"]), str(found["root"])
+            names = {str(name): min(int(ms), position) for name, ms in found.get("names", {}).items()}
+            packed = base64.b64decode(str(found.get("hashes", "")), validate=True)
+            hashes = {hashed: min(since_ms + ms, position) for hashed, ms in _HASHED.iter_unpack(packed)}
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError, struct.error):
+            logger.warning("%s beside the position %s is not readable", NEWEST_FILES_KEY, position)
+            return nothing
+        if time_ms != position or since_ms > position or named != root:
+            return nothing
+        return cls(position, root, max(since_ms, position - window_ms), names, hashes)
 
     def has(self, name: str) -> bool:
         """Whether a file is among them.
@@ -320,21 +342,45 @@ class TakenFiles:
         """
         return name in self.names or (bool(self.hashes) and _hash(name) in self.hashes)
 
-    def with_names(self, names: Iterable[str]) -> TakenFiles:
-        """These files and others.
+    def with_files(self, times: Mapping[str, int], window_ms: int) -> TakenFiles:
+        """These files and others, as far as they are in the window before the newest.
 
         Args:
-            names: The names of the others.
+            times: The times of the others by their names, or new times of these.
+            window_ms: The length of the window. It is shorter if it begins at a position without names, or if there
+                are too many files.
         """
-        return attrs.evolve(self, names=self.names | set(names))
+        newest = max([self.time_ms, *times.values()])
+        since = max(self.since_ms, newest - window_ms)
+        names, hashes = {**self.names, **times}, dict(self.hashes)
+        if hashes:
+            hashes |= {_hash(name): ms for name, ms in names.items()}
+            names = {}
+        found = sorted((ms for ms in (*names.values(), *hashes.values()) if ms >= since), reverse=True)
+        if len(found) > MOST_NAMES:
+            since = min(found[MOST_NAMES] + 1, newest)
+            logger.info(
+                "more than %d files were read that changed in the %d ms before %d: late files are read if they changed "
+                "in the last %d ms of these", MOST_NAMES, window_ms, newest, newest - since,
+            )  # fmt: skip
+        return TakenFiles(
+            newest,
+            self.root,
+            since,
+            {name: ms for name, ms in names.items() if ms >= since},
+            {hashed: ms for hashed, ms in hashes.items() if ms >= since},
+        )
 
     def to_text(self) -> str:
         """The text beside the position."""
-        head: dict[str, Any] = {"time": self.time_ms, "root": self.root}
-        if not self.hashes and sum(map(len, self.names)) <= _NAMES_BYTES:
-            return json.dumps({**head, "names": sorted(self.names)})
-        hashes = self.hashes | {_hash(name) for name in self.names}
-        return json.dumps({**head, "hashes": base64.b64encode(b"".join(sorted(hashes))).decode("ascii")})
+        head: dict[str, Any] = {"time": self.time_ms, "since": self.since_ms, "root": self.root}
+        if not self.hashes:
+            text = json.dumps({**head, "names": dict(sorted(self.names.items()))})
+            if len(text) <= _NAMES_BYTES:
+                return text
+        hashes = {**self.hashes, **{_hash(name): ms for name, ms in self.names.items()}}
+        packed = b"".join(_HASHED.pack(hashed, ms - self.since_ms) for hashed, ms in sorted(hashes.items()))
+        return json.dumps({**head, "hashes": base64.b64encode(packed).decode("ascii")})
 
 
 def _hash(name: str) -> bytes:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from hoodie import HoodieTableMetaClient
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.exception import HoodieException, HoodieReadFromSourceException
 from hoodie.utilities.sources.helpers.dfs_path_selector import NEWEST_FILES_KEY
 from hoodie.utilities.streamer.error_table import ErrorTableWriter
@@ -71,7 +71,36 @@ def test_the_position_stands_in_the_commit_as_hudi_writes_it(tmp_path: Path) -> 
     (commit,) = timeline.completed_writes()
     extra = timeline.read_commit_metadata(commit).extra_metadata
     assert extra["deltastreamer.checkpoint.key"] == "5000"
-    assert json.loads(extra[NEWEST_FILES_KEY]) == {"time": 5000, "root": str(root), "names": ["a.json"]}
+    assert json.loads(extra[NEWEST_FILES_KEY]) == {
+        "time": 5000, "since": -55_000, "root": str(root), "names": {"a.json": 5000},
+    }  # fmt: skip
+
+
+def test_a_file_that_is_renamed_after_a_newer_one_was_read_is_read_once(tmp_path: Path) -> None:
+    """Also after the table was restored to a commit before it; and not below a position that a user gave."""
+    table, root = tmp_path / "t", tmp_path / "in"
+    hidden = write(root / "_a.json", 95_000, {"k": "a"})
+    write(root / "b.json", 99_000, {"k": "b"})
+    first = run(table, root)
+    assert keys(table) == ["b"]
+    hidden.rename(root / "a.json")
+    late = run(table, root)
+    assert late.is_committed
+    assert (late.position_before, late.position_after, late.rows) == ("99000", "99000", 1)
+    assert not run(table, root).is_committed
+    assert keys(table) == ["a", "b"]
+    assert first.instant_time is not None
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(table)) as client:
+        client.restore_to_instant(first.instant_time)
+    assert keys(table) == ["b"]
+    assert run(table, root).rows == 1
+    assert not run(table, root).is_committed
+    assert keys(table) == ["a", "b"]
+    write(root / "older.json", 98_000, {"k": "older"})
+    write(root / "newer.json", 99_001, {"k": "newer"})
+    assert run(table, root, checkpoint="99000").rows == 1
+    assert not run(table, root).is_committed
+    assert keys(table) == ["a", "b", "newer"]
 
 
 def test_random_files_and_limits_give_every_row_once(tmp_path: Path) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import time
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -15,8 +18,10 @@ from hoodie.storage.memory_storage import MemoryStorage
 from hoodie.storage.storage import FileStatus
 from hoodie.utilities.config.streamer_properties import StreamerProperties
 from hoodie.utilities.sources.checkpoint import Checkpoint
+from hoodie.utilities.sources.helpers import dfs_path_selector
 from hoodie.utilities.sources.helpers.date_partition_path_selector import DatePartitionPathSelector
 from hoodie.utilities.sources.helpers.dfs_path_selector import (
+    MOST_NAMES,
     NEWEST_FILES_KEY,
     DFSPathSelector,
     Selection,
@@ -129,10 +134,10 @@ def test_a_first_file_larger_than_the_limit_is_taken_alone(tmp_path: Path) -> No
 
 def test_a_late_file_of_the_time_of_the_position_is_taken_once(tmp_path: Path) -> None:
     put(tmp_path / "a", 10, 3000)
-    chooser = selector(tmp_path)
+    chooser = selector(tmp_path, dfs_late_window_ms=0)
     first = chooser.select(None, None)
     assert json.loads(first.checkpoint.own[NEWEST_FILES_KEY]) == {
-        "time": 3000, "root": str(tmp_path), "names": ["a"],
+        "time": 3000, "since": 3000, "root": str(tmp_path), "names": {"a": 3000},
     }  # fmt: skip
     put(tmp_path / "in" / "b", 10, 3000)
     late = chooser.select(first.checkpoint, None)
@@ -145,33 +150,241 @@ def test_a_late_file_of_the_time_of_the_position_is_taken_once(tmp_path: Path) -
     assert (names(last), last.checkpoint.position) == (["c"], "3000")
     newest = chooser.select(last.checkpoint, None)
     assert names(newest) == ["d"]
-    assert json.loads(newest.checkpoint.own[NEWEST_FILES_KEY])["names"] == ["d"]
+    assert json.loads(newest.checkpoint.own[NEWEST_FILES_KEY])["names"] == {"d": 4000}
 
 
 def test_without_names_beside_the_position_its_time_counts_alone(tmp_path: Path) -> None:
     """A position of Hudi, one that a user gave, one of another root, one that somebody damaged."""
     put(tmp_path / "a", 10, 3000)
     put(tmp_path / "b", 10, 3001)
-    of_another = TakenFiles(3000, "/elsewhere").to_text()
-    of_another_time = TakenFiles(2000, str(tmp_path)).to_text()
-    for own in ({}, {NEWEST_FILES_KEY: of_another}, {NEWEST_FILES_KEY: of_another_time}, {NEWEST_FILES_KEY: "[1"}):
-        assert names(selector(tmp_path).select(Checkpoint("3000", own=own), None)) == ["b"]
-    given = Checkpoint("3000", own={NEWEST_FILES_KEY: TakenFiles(3000, str(tmp_path)).to_text()}, is_given=True)
+    nothing = TakenFiles(3000, str(tmp_path), 1000).to_text()
+    of_another = TakenFiles(3000, "/elsewhere", 1000).to_text()
+    of_another_time = TakenFiles(2000, str(tmp_path), 1000).to_text()
+    assert names(selector(tmp_path).select(Checkpoint("3000", own={NEWEST_FILES_KEY: nothing}), None)) == ["a", "b"]
+    own = json.loads(nothing)
+    damaged = [
+        "[1", "[]", json.dumps(own | {"names": ["a"]}), json.dumps(own | {"since": None}),
+        json.dumps(own | {"since": 3001}), json.dumps(own | {"hashes": "QUJD"}), json.dumps(own | {"hashes": "?"}),
+        '{"time": 3000, "root": "' + str(tmp_path) + '", "names": ["b"]}',
+    ]  # fmt: skip
+    for text in ("", of_another, of_another_time, *damaged):
+        assert names(selector(tmp_path).select(Checkpoint("3000", own={NEWEST_FILES_KEY: text}), None)) == ["b"], text
+    assert names(selector(tmp_path).select(Checkpoint("3000"), None)) == ["b"]
+    given = Checkpoint("3000", own={NEWEST_FILES_KEY: nothing}, is_given=True)
     assert names(selector(tmp_path).select(given, None)) == ["b"]
 
 
+def test_the_window_begins_after_a_position_without_names(tmp_path: Path) -> None:
+    put(tmp_path / "a", 10, 3000)
+    put(tmp_path / "b", 10, 3500)
+    chooser = selector(tmp_path, dfs_late_window_ms=2000)
+    for before in (Checkpoint("3000"), Checkpoint("3000", is_given=True)):
+        first = chooser.select(before, None)
+        assert names(first) == ["b"]
+        put(tmp_path / "late", 10, 3001)
+        second = chooser.select(first.checkpoint, None)
+        assert (names(second), second.checkpoint.position) == (["late"], "3500")
+        assert names(chooser.select(second.checkpoint, None)) == []
+        (tmp_path / "late").unlink()
+
+
+@BOTH
+def test_a_late_file_in_the_window_is_taken_once_and_the_position_stays(
+    kind: type[DFSPathSelector], tmp_path: Path
+) -> None:
+    put(tmp_path / "a", 10, 3000)
+    put(tmp_path / "p" / "b", 10, 9000)
+    chooser = selector(tmp_path, kind, dfs_late_window_ms=5000)
+    first = chooser.select(None, None)
+    put(tmp_path / "in_time", 10, 4000)
+    put(tmp_path / "too_late", 10, 3999)
+    late = chooser.select(first.checkpoint, None)
+    assert (names(late), late.checkpoint.position) == (["in_time"], "9000")
+    assert json.loads(late.checkpoint.own[NEWEST_FILES_KEY]) == {
+        "time": 9000, "since": 4000, "root": str(tmp_path), "names": {"p/b": 9000, "in_time": 4000},
+    }  # fmt: skip
+    for options in ({"dfs_late_window_ms": 5000}, {"dfs_late_window_ms": 86_400_000}, {"dfs_late_window_ms": 0}, {}):
+        assert names(selector(tmp_path, kind, **options).select(late.checkpoint, None)) == []
+
+
+def test_late_files_come_before_new_ones_and_are_not_parted_either(tmp_path: Path) -> None:
+    put(tmp_path / "b", 10, 9000)
+    chooser = selector(tmp_path)
+    at = chooser.select(None, None).checkpoint
+    for name, time_ms in (("l1", 4000), ("l2", 4000), ("l3", 5000), ("n1", 9001), ("n2", 9001)):
+        put(tmp_path / name, 10, time_ms)
+    rounds = []
+    while (chosen := chooser.select(at, 1)).files:
+        at = chosen.checkpoint
+        rounds.append((names(chosen), at.position, chosen.left_files))
+    assert rounds == [(["l1", "l2"], "9000", 3), (["l3"], "9000", 2), (["n1", "n2"], "9001", 0)]
+
+
+def test_a_file_that_was_taken_and_changes_within_the_window_is_not_taken_again(tmp_path: Path) -> None:
+    """Its name stays known as long as its newer time lies in the window."""
+    put(tmp_path / "a", 10, 1000)
+    put(tmp_path / "b", 10, 2000)
+    chooser = selector(tmp_path, dfs_late_window_ms=1000)
+    at = chooser.select(None, None).checkpoint
+    put(tmp_path / "a", 20, 1900)
+    assert names(chooser.select(at, None)) == []
+    put(tmp_path / "c", 10, 2800)
+    second = chooser.select(at, None)
+    assert names(second) == ["c"]
+    assert names(chooser.select(second.checkpoint, None)) == []
+
+
+def round_trip(taken: TakenFiles) -> TakenFiles:
+    """The files as the next round finds them."""
+    at = Checkpoint(str(taken.time_ms), own={NEWEST_FILES_KEY: taken.to_text()})
+    return TakenFiles.of(at, taken.root, 60_000)
+
+
 def test_many_names_are_kept_as_hashes() -> None:
-    many = [f"2026-07-05/part-{number:060d}.json" for number in range(5000)]
-    text = TakenFiles(3000, "s3://b/in").with_names(many).to_text()
-    assert len(text) < 5000 * 11 + 200
-    taken = TakenFiles.of(Checkpoint("3000", own={NEWEST_FILES_KEY: text}), "s3://b/in")
-    assert taken is not None
-    assert all(map(taken.has, many))
-    assert not any(taken.has(f"other-{number}") for number in range(5000))
-    more = TakenFiles.of(Checkpoint("3000", own={NEWEST_FILES_KEY: taken.with_names(["x"]).to_text()}), "s3://b/in")
-    assert more is not None
+    many = {f"2026-07-05/part-{number:060d}.json": 3000 - number // 2 for number in range(5000)}
+    taken = TakenFiles(0, "s3://b/in", -1).with_files(many, 60_000)
+    assert len(taken.to_text()) < 5000 * 17 + 200
+    found = round_trip(taken)
+    assert (found.time_ms, found.since_ms, len(found.hashes), found.names) == (3000, -1, 5000, {})
+    assert all(map(found.has, many))
+    assert not any(found.has(f"other-{number}") for number in range(5000))
+    more = round_trip(found.with_files({"x": 61_000}, 60_000))
+    assert more.since_ms == 1000
     assert more.has("x")
-    assert more.has(many[0])
+    assert all(more.has(name) == (ms >= 1000) for name, ms in many.items())
+
+
+def test_too_many_files_make_the_window_shorter(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    many = {f"n{number}": 1000 + number for number in range(MOST_NAMES + 5)}
+    newest = 1000 + MOST_NAMES + 4
+    taken = round_trip(TakenFiles(0, "/in", -1).with_files(many, 60_000))
+    assert (taken.time_ms, taken.since_ms) == (newest, newest - MOST_NAMES + 1)
+    assert len(taken.hashes) == MOST_NAMES
+    assert all(taken.has(name) == (ms >= taken.since_ms) for name, ms in many.items())
+    assert len(taken.to_text()) < MOST_NAMES * 17
+    assert f"changed in the last {MOST_NAMES - 1} ms" in caplog.text
+    late = round_trip(taken.with_files({"late": taken.since_ms}, 60_000))
+    assert late.since_ms == taken.since_ms + 1
+    assert not late.has("late")
+    at_once = dict.fromkeys(many, 7000)
+    all_of_them = round_trip(TakenFiles(0, "/in", -1).with_files(at_once, 60_000))
+    assert (all_of_them.since_ms, len(all_of_them.hashes)) == (7000, MOST_NAMES + 5)
+
+
+class Listed(DFSPathSelector):
+    """A selector of a user, of files that are listed elsewhere."""
+
+    there: ClassVar[list[FileStatus]] = []
+
+    def list_files(self) -> Iterable[FileStatus]:
+        """See `DFSPathSelector.list_files`."""
+        return self.there
+
+
+def names_after_renames(
+    seed: int, window_ms: int, delay_ms: int, monkeypatch: pytest.MonkeyPatch, *, forgets: bool = False
+) -> tuple[Counter[str], set[str], set[str]]:
+    """Rounds while files get their names a random time after their change.
+
+    The rounds have random limits; some fail before their commit, some begin anew in another process, and now and then
+    the table is restored to an earlier commit.
+
+    Args:
+        seed: Chooses what happens.
+        window_ms: The window.
+        delay_ms: The longest time between the change of a file and its name.
+        monkeypatch: Makes hashes of few names.
+        forgets: Whether some positions lose their names, as Hudi's, and the number of names is small.
+
+    Returns:
+        The names that were taken, all names, and those that came too late, by the position and the window.
+    """
+    dice = random.Random(seed)
+    monkeypatch.setattr(dfs_path_selector, "MOST_NAMES", 5 if forgets else 10_000)
+    monkeypatch.setattr(dfs_path_selector, "_NAMES_BYTES", dice.choice([150, 64 * 1024]))
+    there: list[FileStatus] = []
+    monkeypatch.setattr(Listed, "there", there)
+    pending: list[tuple[int, FileStatus]] = []
+    taken: Counter[str] = Counter()
+    at: Checkpoint | None = None
+    history: list[tuple[Checkpoint | None, Counter[str]]] = []
+    too_late: set[str] = set()
+    everything: set[str] = set()
+    chooser = selector("/", Listed, dfs_late_window_ms=window_ms)
+    clock = 1_000_000
+
+    def appear(file: FileStatus) -> None:
+        there.insert(dice.randrange(len(there) + 1), file)
+        if file.modification_time_ms < position_of(at) - window_ms:
+            too_late.add(file.path[1:])
+
+    def commit(chosen: Selection) -> None:
+        nonlocal at
+        if chosen.files:
+            assert chosen.checkpoint.own != (at.own if at else {})
+        assert position_of(chosen.checkpoint) == max([position_of(at), *(f.modification_time_ms for f in chosen.files)])
+        left = {file.modification_time_ms for file in chooser.list_eligible_files(chosen.checkpoint)}
+        assert left.isdisjoint(file.modification_time_ms for file in chosen.files), "files of one time were parted"
+        taken.update(file.path[1:] for file in chosen.files)
+        at = chosen.checkpoint
+        history.append((at, taken.copy()))
+
+    for number in range(400):
+        clock += dice.randrange(4)
+        file = FileStatus(f"/d{number % 3}/{number}", dice.randrange(1, 9), clock)
+        everything.add(file.path[1:])
+        pending.append((clock + dice.choice([0, dice.randrange(delay_ms + 1)]), file))
+        for shown in [one for one in pending if one[0] <= clock]:
+            pending.remove(shown)
+            appear(shown[1])
+        if dice.random() < 0.5:
+            continue
+        if dice.random() < 0.2:
+            chooser = selector("/", Listed, dfs_late_window_ms=window_ms)
+        chosen = chooser.select(at, dice.choice([1, 10, 50, None]))
+        if dice.random() < 0.1:
+            continue
+        commit(chosen)
+        if dice.random() < 0.05:
+            del history[max(1, len(history) - dice.randrange(5)) :]
+            at, taken = history[-1][0], history[-1][1].copy()
+        if forgets and at is not None and dice.random() < 0.02:
+            at = Checkpoint(at.position)
+    for _, file in pending:
+        appear(file)
+    while (chosen := chooser.select(at, 20)).files:
+        commit(chosen)
+    return taken, everything, too_late
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_files_that_are_renamed_within_the_window_are_taken_once_each(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, everything, too_late = names_after_renames(seed, 50, 50, monkeypatch)
+    assert not too_late
+    assert taken == Counter(everything)
+
+
+@pytest.mark.parametrize("window_ms", [0, 5, 20])
+def test_only_files_that_are_later_than_the_window_are_missed(window_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    missed: set[str] = set()
+    for seed in range(5):
+        taken, everything, too_late = names_after_renames(seed, window_ms, 50, monkeypatch)
+        assert max(taken.values()) == 1
+        assert everything - set(taken) <= too_late
+        missed |= everything - set(taken)
+    assert missed
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_positions_without_names_and_full_windows_let_no_file_be_taken_twice(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, everything, _ = names_after_renames(seed, 50, 50, monkeypatch, forgets=True)
+    assert max(taken.values()) == 1
+    assert len(everything - set(taken)) < 200
 
 
 def test_files_younger_than_the_least_age_wait(tmp_path: Path) -> None:
@@ -219,7 +432,7 @@ def test_globs_choose_files_and_folders(tmp_path: Path) -> None:
 def test_names_of_a_glob_are_those_from_its_folder_on(tmp_path: Path) -> None:
     put(tmp_path / "in" / "x" / "a.json", 1, 1000)
     found = selector(f"{tmp_path}/in/*/*.json").select(None, None)
-    assert json.loads(found.checkpoint.own[NEWEST_FILES_KEY])["names"] == ["x/a.json"]
+    assert json.loads(found.checkpoint.own[NEWEST_FILES_KEY])["names"] == {"x/a.json": 1000}
 
 
 def test_a_path_is_taken_literally_if_there_is_such_a_file(tmp_path: Path) -> None:
