@@ -164,7 +164,7 @@ def test_without_names_beside_the_position_its_time_counts_alone(tmp_path: Path)
     own = json.loads(nothing)
     damaged = [
         "[1", "[]", json.dumps(own | {"names": ["a"]}), json.dumps(own | {"since": None}),
-        json.dumps(own | {"since": 3001}), json.dumps(own | {"hashes": "QUJD"}), json.dumps(own | {"hashes": "?"}),
+        json.dumps(own | {"since": 9999}), json.dumps(own | {"hashes": "QUJD"}), json.dumps(own | {"hashes": "?"}),
         '{"time": 3000, "root": "' + str(tmp_path) + '", "names": ["b"]}',
     ]  # fmt: skip
     for text in ("", of_another, of_another_time, *damaged):
@@ -172,6 +172,17 @@ def test_without_names_beside_the_position_its_time_counts_alone(tmp_path: Path)
     assert names(selector(tmp_path).select(Checkpoint("3000"), None)) == ["b"]
     given = Checkpoint("3000", own={NEWEST_FILES_KEY: nothing}, is_given=True)
     assert names(selector(tmp_path).select(given, None)) == ["b"]
+
+
+def test_damaged_times_beside_the_position_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path / "b", 10, 3001)
+    own = {"time": 3000, "since": 1000, "root": str(tmp_path), "names": {"a": 10**30, "z": -(10**30)}}
+    monkeypatch.setattr(dfs_path_selector, "_NAMES_BYTES", 1)
+    chosen = selector(tmp_path).select(Checkpoint("3000", own={NEWEST_FILES_KEY: json.dumps(own)}), None)
+    assert (names(chosen), chosen.checkpoint.position) == (["b"], "3001")
+    put(tmp_path / "a", 10, 2000)
+    put(tmp_path / "late", 10, 1000)
+    assert names(selector(tmp_path).select(chosen.checkpoint, None)) == ["late"]
 
 
 def test_the_window_begins_after_a_position_without_names(tmp_path: Path) -> None:
