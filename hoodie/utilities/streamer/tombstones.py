@@ -18,7 +18,7 @@ from hoodie.exception import HoodieConfigException
 from hoodie.index.index_factory import create_index
 from hoodie.utilities.config.kafka_source_config import TOMBSTONES, KafkaSourceConfig, Tombstones
 from hoodie.utilities.config.streamer_properties import StreamerProperties
-from hoodie.utilities.sources.helpers.kafka_rows import OFFSET_COLUMN, KafkaColumns
+from hoodie.utilities.sources.helpers.kafka_rows import DELETED_COLUMN, OFFSET_COLUMN, KafkaColumns
 from hoodie.utilities.sources.kafka_source import KEY_FIELDS
 from hoodie.utilities.streamer.streamer_config import StreamerConfig
 
@@ -50,7 +50,7 @@ def check_tombstones(
 ) -> None:
     """Refuse to delete by tombstones where they do not reach the records of their keys.
 
-    Rows of a transformer may have values in more columns: then a line of the log says what it has to fill.
+    Rows of a transformer may have values in more columns: then a line of the log says what it has to keep and to fill.
 
     Args:
         source: The properties of the source.
@@ -78,7 +78,9 @@ def check_tombstones(
     filled = {*columns.key_fields, *(field.name for field in columns.added)}
     missing = []
     apart = _lacking(partitions, filled)
-    if apart and not create_index(write_config).is_global:
+    if apart and create_index(write_config).is_global:
+        apart = []
+    if apart:
         index = write_config.index
         named = (
             f"hoodie.index.type = {index.index_type}"
@@ -97,8 +99,13 @@ def check_tombstones(
             f"{_INSTEAD}; or leave the ordering field out of a new table, so that the last message "
             f"counts; or order it by {OFFSET_COLUMN}, with hoodie.streamer.source.kafka.append.offsets = true"
         )
-    if config.transformer_classes and missing:
-        logger.warning("%s; the transformer has to fill the columns: %s", _ASKED, "; ".join(missing))
+    if config.transformer_classes:
+        unfilled = [*apart, *unordered]
+        told = "".join(f"; and to fill {name}, which is null in rows of tombstones" for name in unfilled)
+        logger.warning(
+            "%s: the transformer has to keep the column %s, or tombstones overwrite records with nulls%s",
+            _ASKED, DELETED_COLUMN, told,
+        )  # fmt: skip
         missing = []
     problems += missing
     if problems:

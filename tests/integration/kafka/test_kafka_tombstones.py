@@ -229,9 +229,10 @@ def test_a_transformer_has_to_fill_the_columns(
     with caplog.at_level(logging.WARNING):
         run.round(*words)
     assert run.ids == ["b"]
-    (line,) = [one.message for one in caplog.records if "the transformer has to fill" in one.message]
-    assert "partitioned by city" in line
-    assert "ordering field ts" in line
+    (line,) = [one.message for one in caplog.records if "the transformer has to keep" in one.message]
+    assert "keep the column _hoodie_is_deleted" in line
+    assert "to fill city, which is null" in line
+    assert "to fill ts, which is null" in line
 
 
 BAD_KEYS: list[tuple[Any, str]] = [
