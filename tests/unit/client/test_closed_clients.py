@@ -61,6 +61,7 @@ CALLS: dict[str, Callable[[HoodieLocalWriteClient, str, Any], object]] = {
     "expire_partitions": lambda c, instant, result: c.expire_partitions(),
     "compact_by_default": lambda c, instant, result: c.compact_by_default(),
     "refuse_writes_beyond": lambda c, instant, result: c.refuse_writes_beyond(None),
+    "check_before_completion": lambda c, instant, result: c.check_before_completion(None),
     "go_on_from": lambda c, instant, result: c.go_on_from(TableSnapshot.load(c.config.base_path)),
     "salvage_log_file": lambda c, instant, result: c.salvage_log_file(".f-0_1.log.1_0-0-0"),
     "schedule_compaction": lambda c, instant, result: c.schedule_compaction(),
