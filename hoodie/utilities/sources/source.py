@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hoodie.exception import HoodieConfigException
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.utilities.config.streamer_properties import StreamerProperties
 from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason
@@ -165,8 +166,6 @@ class SourceContext:
         Raises:
             HoodieConfigException: There is none.
         """
-        from hoodie.exception import HoodieConfigException
-
         if self.schema_provider is None:
             raise HoodieConfigException(
                 f"{source} needs a schema: give --schemaprovider-class FilebasedSchemaProvider with "
