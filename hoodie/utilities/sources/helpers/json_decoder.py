@@ -443,10 +443,14 @@ def _finished(avro: AvroType, column: pa.Array) -> pa.Array:
 
 
 def _rebuilt(data_type: pa.DataType, column: pa.Array, children: Sequence[pa.Array]) -> pa.Array:
-    own = 1 if pa.types.is_struct(data_type) else 2
-    return pa.Array.from_buffers(
-        data_type, len(column), column.buffers()[:own], column.null_count, column.offset, children
-    )
+    """A list or a struct with other values inside; the same of its own are null."""
+    if column.offset:
+        # Arrow's reader of JSON gives none, and Arrow refuses a mask beside one.
+        raise _BlockRefusedError
+    mask = column.is_null() if column.null_count else None
+    if pa.types.is_struct(data_type):
+        return pa.StructArray.from_arrays(children, fields=list(data_type), mask=mask)
+    return pa.ListArray.from_arrays(column.offsets, children[0], type=data_type, mask=mask)
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:

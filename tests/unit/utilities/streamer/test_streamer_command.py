@@ -34,6 +34,7 @@ class Rows:
         rows = pa.table({"id": [str(n % 50) for n in numbers], "region": ["x"] * count, "ts": numbers})
         return (rows if count else None), str(first + count)
 '''
+POSITION = "deltastreamer.checkpoint.key"
 FLAGS = [
     "--source-class", "my_rows:Rows", "--record-key", "id", "--partition", "region", "--ordering", "ts",
 ]  # fmt: skip
@@ -59,8 +60,11 @@ def newest(path: Path) -> dict[str, str]:
     if snapshot is None:
         return {}
     timeline = snapshot.active_timeline
-    last = timeline.completed_writes().last_instant
-    return {} if last is None else dict(timeline.read_commit_metadata(last).extra_metadata)
+    # Commits of compactions hold no position.
+    found = (
+        timeline.read_commit_metadata(one).extra_metadata for one in reversed(timeline.completed_writes().instants)
+    )
+    return next((dict(extra) for extra in found if POSITION in extra), {})
 
 
 def wait_for_commits(path: Path, process: subprocess.Popen[str], position: int) -> None:
