@@ -21,6 +21,7 @@ from hoodie.exception import HoodieConfigException
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import normalise_path
 from hoodie.utilities.callback.kafka_callback import HUDI_NAME, HoodieWriteCommitKafkaCallback
+from hoodie.utilities.class_names import SOURCES
 from hoodie.utilities.config.groups import STREAMER_GROUPS, STREAMER_PREFIXES
 from hoodie.utilities.config.offset_validator_config import OffsetValidatorConfig
 from hoodie.utilities.config.streamer_properties import (
@@ -30,6 +31,7 @@ from hoodie.utilities.config.streamer_properties import (
     parse_dfs_properties,
     spellings,
 )
+from hoodie.utilities.sources.helpers.kafka_consumer_properties import kafka_property_problems
 from hoodie.utilities.streamer.offset_validator import CLASS_NAMES
 from hoodie.utilities.streamer.streamer_config import StreamerConfig
 
@@ -81,7 +83,7 @@ def write_config_of(
     Raises:
         HoodieConfigException: Properties are unknown, not allowed, or contradict the flags; one message names all.
     """
-    problems = unknown_properties(properties)
+    problems = unknown_properties(properties) + _problems_of_source(config, properties)
     own = all_keys(GROUPS.values())
     kept = {key: text for key, text in properties.given.items() if key in own or not is_of_streamer(key)}
     of_validator = all_keys([OffsetValidatorConfig])
@@ -133,6 +135,17 @@ def write_config_of(
         lines = "".join(f"\n  - {problem}" for problem in problems)
         raise HoodieConfigException(f"the properties of the streamer:{lines}")
     return written
+
+
+def _problems_of_source(config: StreamerConfig, properties: StreamerProperties) -> list[str]:
+    """The wrong properties for Kafka, where the source is a topic, so that all mistakes are told at once."""
+    simple = config.source_class.rpartition(".")[2]
+    if simple not in SOURCES or not ("Kafka" in simple or "Debezium" in simple):
+        return []
+    try:
+        return kafka_property_problems(properties)
+    except HoodieConfigException as error:
+        return [str(error)]
 
 
 def validates_offsets(properties: StreamerProperties) -> bool:

@@ -430,6 +430,19 @@ def test_the_value_of_a_misspelt_property_is_not_shown(tmp_path: Path) -> None:
     assert "hidden" not in str(caught.value)
 
 
+def test_wrong_properties_of_the_run_of_the_writer_and_of_kafka_are_told_together(tmp_path: Path) -> None:
+    wrong = {
+        "hoodie.streamer.source.kafka.topik": "t",
+        "hoodie.parquet.max.file.size": "large",
+        "auto.ofset.reset": "earliest",
+        "bootstrap.servers": "localhost:1",
+    }
+    with pytest.raises(HoodieConfigException) as caught:
+        run_once(tmp_path / "t", wrong, source_class="org.apache.hudi.utilities.sources.JsonKafkaSource")
+    for name in ("hoodie.streamer.source.kafka.topik", "hoodie.parquet.max.file.size", "auto.ofset.reset"):
+        assert name in str(caught.value)
+
+
 def test_a_misspelt_property_is_told_with_the_nearest_one(tmp_path: Path) -> None:
     with pytest.raises(HoodieConfigException) as caught:
         run_once(tmp_path / "t", list_source("l") | {"hoodie.streamer.checkpoint.force.skp": "true"})
