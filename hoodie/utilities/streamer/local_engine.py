@@ -18,6 +18,7 @@ from hoodie.exception import HoodieConfigException, HoodieStreamerException, Hoo
 from hoodie.threads import start_thread
 from hoodie.utilities.ingestion.error_spool import ErrorSpool
 from hoodie.utilities.sources.source import DecodedBatch, InputBatch
+from hoodie.utilities.streamer.free_memory import FreedMemory
 from hoodie.utilities.streamer.row_check import RowCheck
 from hoodie.utilities.streamer.streamer_engine import BegunBatch, RowPlan, StreamerEngine, StreamerRows
 
@@ -26,6 +27,9 @@ class LocalStreamerEngine(StreamerEngine):
     """Reads, transforms and writes in this process, without Spark and without Java."""
 
     name = "local"
+
+    def __init__(self) -> None:
+        self._memory = FreedMemory()
 
     def open_client(
         self, config: HoodieWriteConfig, validators: Sequence[Validator | HoodiePreCommitValidator] = ()
@@ -45,6 +49,10 @@ class LocalStreamerEngine(StreamerEngine):
             raise HoodieStreamerException("the source gives rows and not their columns: this is a bug of the source")
         assert isinstance(begun, DecodingThread)
         return _LocalRows(begun, begun.batch.schema, plan)
+
+    def end_round(self) -> None:
+        """See `StreamerEngine.end_round`."""
+        self._memory.give_back()
 
     def no_rows(self, schema: pa.Schema) -> Any:
         """See `StreamerEngine.no_rows`."""
@@ -106,6 +114,7 @@ class _LocalRows(StreamerRows):
         """See `StreamerRows.close`."""
         self._decoded.close()
         self._errors.close()
+        self._transformed = None
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         self._count = 0

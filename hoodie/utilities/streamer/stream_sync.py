@@ -184,6 +184,7 @@ class StreamSync:
         except BaseException as error:
             self._abandon(error)
             raise
+        self.run.engine.end_round()
         return attrs.evolve(result, seconds={**self._steps, "total": time.perf_counter() - begun})
 
     def stop_waiting(self) -> None:

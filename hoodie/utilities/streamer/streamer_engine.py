@@ -130,5 +130,8 @@ class StreamerEngine(ABC):
             schema: The columns.
         """
 
+    def end_round(self) -> None:  # noqa: B027
+        """Hear that a round ended, and that nobody holds its rows any more."""
+
     def close(self) -> None:  # noqa: B027
         """Give back what the engine has; may be called twice."""
