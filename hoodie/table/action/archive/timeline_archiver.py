@@ -11,13 +11,13 @@ Hudi: org.apache.hudi.client.HoodieTimelineArchiver, org.apache.hudi.client.util
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import HoodieTableType
-from hoodie.common.table.commit_marks import position_keys_in
+from hoodie.common.table.commit_marks import POSITION_KEYS, position_keys_in
 from hoodie.common.table.compaction_plans import delta_commits_to_compact, last_completed_compaction
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -54,6 +54,7 @@ _FILES: Mapping[int, type[LogArchiveFiles] | type[LsmArchiveFiles]] = {1: LogArc
 """The files of the archive of each timeline layout."""
 _KEPT_FOR_STREAMERS = 10
 """A position of a streamer keeps its commit in the active timeline up to this many times the most commits there."""
+_POSITIONS = tuple(key.encode() for key in POSITION_KEYS)
 _MOVED_AT_ONCE_BYTES = 64 << 20
 """Bytes of entries that are written at once: a timeline that was not archived for long does not fit in memory."""
 
@@ -106,7 +107,7 @@ class HoodieTimelineArchiver:
         """
         instants = self.instants_to_archive()
         if instants:
-            instants = self._archive_instants(instants)
+            instants = self._archive_instants(instants, keeps_positions=True)
         self._archive.tidy_up()
         return len(instants)
 
@@ -203,10 +204,10 @@ class HoodieTimelineArchiver:
                 )
                 break
             due.append(instant)
-        return self._before_positions(self._before_what_explains(due, completed), completed)
+        return self._before_what_explains(due, completed)
 
-    def _before_positions(self, due: list[HoodieInstant], completed: Sequence[HoodieInstant]) -> list[HoodieInstant]:
-        """The instants that are due, up to the newest one that holds the position of a streamer.
+    def _stays_for_streamers(self, instant: HoodieInstant) -> bool:
+        """Whether a commit holds the newest position of a streamer.
 
         Hudi's streamer looks for its position in the active timeline only. Without it, it begins anew, and by default
         passes over all that its source has. hoodie looks into the archive too, so a streamer that has not written for
@@ -214,26 +215,22 @@ class HoodieTimelineArchiver:
 
         Source: format 15.3; Hudi's archiver has no such guard.
         """
-        newest_of: dict[str, int] = {}
-        for number, instant in enumerate(due):
-            newest_of |= dict.fromkeys(self._positions_in(instant), number)
-        for instant in reversed(completed):
-            if not newest_of or not is_after(instant.requested_time, due[-1].requested_time):
+        keys = self._positions_in(instant)
+        later = 0
+        for other in reversed(self._timeline.completed_writes().instants):
+            if not keys or not is_after(other.requested_time, instant.requested_time):
                 break
-            for key in self._positions_in(instant):
-                newest_of.pop(key, None)
-        if not newest_of:
-            return due
-        first = min(newest_of.values())
-        kept = len(completed) - first
-        if kept > _KEPT_FOR_STREAMERS * self._config.archival.max_commits:
-            logger.warning(
-                "%s: the position of a streamer in %s is archived after %d later commits. A streamer of hoodie finds "
-                "it there; one of Hudi does not, and needs --checkpoint",
-                self._snapshot.base_path, due[first], kept - 1,
-            )  # fmt: skip
-            return due
-        return due[:first]
+            keys -= self._positions_in(other)
+            later += 1
+        if not keys:
+            return False
+        if later < _KEPT_FOR_STREAMERS * self._config.archival.max_commits:
+            return True
+        logger.warning(
+            "%s: the position of a streamer in %s is archived after %d later commits. A streamer of hoodie finds it "
+            "there; one of Hudi does not, and needs --checkpoint", self._snapshot.base_path, instant, later,
+        )  # fmt: skip
+        return False
 
     def _positions_in(self, instant: HoodieInstant) -> set[str]:
         """The keys of positions in a commit; none if it is damaged, which shows when it is archived."""
@@ -336,7 +333,7 @@ class HoodieTimelineArchiver:
 
     # --- moving them --------------------------------------------------------------------------------------------
 
-    def _archive_instants(self, instants: list[HoodieInstant]) -> list[HoodieInstant]:
+    def _archive_instants(self, instants: list[HoodieInstant], *, keeps_positions: bool = False) -> list[HoodieInstant]:
         files = self._files_of(instants)
         self._archive.prepare({state for states in files.values() for state in states})
         waiting: list[Any] = []
@@ -344,12 +341,23 @@ class HoodieTimelineArchiver:
         part: list[HoodieInstant] = []
         done: list[HoodieInstant] = []
         for instant in instants:
+            has_position = False
+
+            def read(state: HoodieInstant) -> bytes:
+                nonlocal has_position
+                content = self._timeline.read_details(state)
+                # Avro and JSON store text unchanged, so most commits need not be decoded for this.
+                has_position = has_position or any(key in content for key in _POSITIONS)
+                return content
+
             try:
-                entries = self._archive.entries_of(files.get(instant.key, {}), self._timeline.read_details)
+                entries = self._archive.entries_of(files.get(instant.key, {}), read)
             except HoodieCorruptedDataException as error:
                 if not done and not part:
                     raise
                 logger.warning("archiving of %s stops before %s: %s", self._snapshot.base_path, instant, error)
+                break
+            if keeps_positions and has_position and self._stays_for_streamers(instant):
                 break
             part.append(instant)
             waiting += entries
