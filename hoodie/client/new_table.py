@@ -14,6 +14,7 @@ from hoodie.common.config.property import to_property_value
 from hoodie.common.data.schema_compatibility import merge_schemas
 from hoodie.common.data.stored_types import normalise_schema, spelled_otherwise
 from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_definition import DEFAULT_TABLE_VERSION, NO_KEYLESS_TABLES, TableDefinition
 from hoodie.common.table.table_folder import NewTable
 from hoodie.common.table.table_meta_client import properties_of_new_table, refuse_taken_folder
@@ -72,6 +73,28 @@ def table_to_create(config: HoodieWriteConfig, schema: pa.Schema | None = None) 
             or files that no table wrote.
     """
     _check_concurrency_mode(config)
+    path = normalise_path(config.base_path)
+    storage = open_storage(path, config.storage_options, config.retry.policy)
+    definition = _definition_of(config, schema)
+    refuse_taken_folder(storage, path, config.write.allow_other_files)
+    # An object store has no folders to remove.
+    folder_is_new = not storage.is_remote and not storage.exists(path)
+    return NewTable(storage, path, properties_of_new_table(definition), folder_is_new=folder_is_new)
+
+
+def config_of_new_table(config: HoodieWriteConfig) -> HoodieTableConfig:
+    """The properties that a new table would have. Nothing is read or created.
+
+    Args:
+        config: The write's configuration.
+
+    Raises:
+        HoodieConfigException: The properties do not describe a valid table.
+    """
+    return HoodieTableConfig(properties_of_new_table(_definition_of(config, None)))
+
+
+def _definition_of(config: HoodieWriteConfig, schema: pa.Schema | None) -> TableDefinition:
     table = config.table
     described = {
         "hoodie.archivelog.folder": table.archive_folder,
@@ -84,9 +107,7 @@ def table_to_create(config: HoodieWriteConfig, schema: pa.Schema | None = None) 
     properties = {key: to_property_value(value) for key, value in described.items() if value is not None}
     properties |= HoodieTimestampKeyGeneratorConfig.stored_properties(config.properties)
     properties |= config.payload.table_properties()
-    path = normalise_path(config.base_path)
-    storage = open_storage(path, config.storage_options, config.retry.policy)
-    definition = TableDefinition(
+    return TableDefinition(
         table_name=name_of_table(config),
         record_key_fields=table.record_key_fields or (),
         partition_fields=table.partition_fields or (),
@@ -98,10 +119,6 @@ def table_to_create(config: HoodieWriteConfig, schema: pa.Schema | None = None) 
         table_version=table.table_version,
         properties=properties,
     )
-    refuse_taken_folder(storage, path, config.write.allow_other_files)
-    # An object store has no folders to remove.
-    folder_is_new = not storage.is_remote and not storage.exists(path)
-    return NewTable(storage, path, properties_of_new_table(definition), folder_is_new=folder_is_new)
 
 
 def _type_of(config: HoodieWriteConfig) -> HoodieTableType:

@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.keygen.{KeyGenerator, BaseKeyGenerator}, org.apache.hudi.k
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 import pyarrow as pa
@@ -46,10 +46,28 @@ class BadRows:
 
     def __str__(self) -> str:
         """One line for an error message."""
-        names = ", ".join(f"'{name}'" for name in self.columns)
-        noun = "column" if len(self.columns) == 1 else "columns"
         rows = "record" if self.count == 1 else "records"
-        return f"{noun} {names} {self.reason} in {self.count} {rows}, first: {'; '.join(self.examples)}"
+        sentence = _sentence(self.columns, self.reason)
+        return f"{sentence} in {self.count} {rows}, first: {'; '.join(self.examples)}"
+
+
+@attrs.frozen(eq=False)
+class KeyProblem:
+    """One reason why rows of a batch have no key or no partition path.
+
+    Attributes:
+        columns: The columns from which the value is made.
+        reason: The problem of the value, as the end of a sentence: "is null or empty".
+        rows: True for each row that has this problem.
+    """
+
+    columns: tuple[str, ...]
+    reason: str
+    rows: pa.BooleanArray
+
+    def __str__(self) -> str:
+        """The columns and the reason, as a sentence."""
+        return _sentence(self.columns, self.reason)
 
 
 @attrs.frozen
@@ -145,6 +163,30 @@ class KeyGenerator(ABC):
     def _check_partition_type(self, field: str, data_type: pa.DataType) -> None:  # noqa: B027
         """Refuse a type that a partition field of this generator cannot have; by default none is refused."""
 
+    def problems(self, batch: pa.RecordBatch) -> Iterator[KeyProblem]:
+        """Find which rows of a batch have no key or no partition path, and why; a row may have several problems.
+
+        Args:
+            batch: The columns of the input.
+
+        Raises:
+            HoodieKeyException: See `record_keys` and `partition_paths`.
+        """
+        missing = self.record_keys(batch).is_null()
+        for field in self.record_key_fields:
+            is_nan = nan_rows(_readable_column(batch, field, "record key"))
+            if is_nan is not None:
+                yield KeyProblem((field,), "is NaN", is_nan)
+                missing = pc.and_not(missing, is_nan)
+        if pc.any(missing).as_py():
+            single = len(self.record_key_fields) == 1
+            reason = "is null or empty" if single else "are all null or empty"
+            yield KeyProblem(self.record_key_fields, reason, missing)
+        for field in self.partition_fields:
+            bad = self._level(batch, field).is_null()
+            if pc.any(bad).as_py():
+                yield from self._problems_of_level(batch, field, bad)
+
     def bad_rows(self, batch: pa.RecordBatch) -> list[BadRows]:
         """Explain which rows of a batch have no key or no partition path; [] if all have both.
 
@@ -154,22 +196,7 @@ class KeyGenerator(ABC):
         Raises:
             HoodieKeyException: See `record_keys` and `partition_paths`.
         """
-        found = []
-        missing = self.record_keys(batch).is_null()
-        for field in self.record_key_fields:
-            is_nan = nan_rows(_readable_column(batch, field, "record key"))
-            if is_nan is not None:
-                found.append(self._describe(batch, (field,), "is NaN", is_nan))
-                missing = pc.and_not(missing, is_nan)
-        if pc.any(missing).as_py():
-            single = len(self.record_key_fields) == 1
-            reason = "is null or empty" if single else "are all null or empty"
-            found.append(self._describe(batch, self.record_key_fields, reason, missing))
-        for field in self.partition_fields:
-            bad = self._level(batch, field).is_null()
-            if pc.any(bad).as_py():
-                found.extend(self._explain_level(batch, field, bad))
-        return found
+        return [self._describe(batch, problem) for problem in self.problems(batch)]
 
     def explain_bad_rows(self, batch: pa.RecordBatch) -> str:
         """The message of the `HoodieKeyException` for a batch with rows without a key; "" if there are none.
@@ -198,15 +225,13 @@ class KeyGenerator(ABC):
         strings = value_strings(values, self.consistent_timestamps)
         return partition_level(strings, field, self.hive_style, self.url_encode)
 
-    def _explain_level(self, batch: pa.RecordBatch, field: str, bad: pa.Array) -> list[BadRows]:
+    def _problems_of_level(self, batch: pa.RecordBatch, field: str, bad: pa.Array) -> Iterator[KeyProblem]:
         values = field_column(batch, field).filter(bad)
         reasons = [self._reason_against(value, field) for value in self._texts(values, field)]
         column = pc.replace_with_mask(pa.nulls(batch.num_rows, pa.string()), bad, pa.array(reasons, pa.string()))
-        return [
-            self._describe(batch, (field,), reason, pc.equal(column, reason).fill_null(False))
-            for reason in dict.fromkeys(reasons)
-            if reason is not None
-        ]
+        for reason in dict.fromkeys(reasons):
+            if reason is not None:
+                yield KeyProblem((field,), reason, pc.equal(column, reason).fill_null(False))
 
     def _texts(self, values: pa.Array, field: str) -> list[str | None]:
         """Values of a partition field as texts, for explanations."""
@@ -219,14 +244,21 @@ class KeyGenerator(ABC):
         prefix = f"{field}=" if self.hive_style else ""
         return reason_against_level(escape_path_name(level) if self.url_encode else level, prefix)
 
-    def _describe(self, batch: pa.RecordBatch, columns: Sequence[str], reason: str, rows: pa.Array) -> BadRows:
+    def _describe(self, batch: pa.RecordBatch, problem: KeyProblem) -> BadRows:
         fields = dict.fromkeys([*self.record_key_fields, *self.partition_fields])
-        first = pa.table({field: field_column(batch, field).filter(rows).slice(0, _EXAMPLES) for field in fields})
+        first = pa.table(
+            {field: field_column(batch, field).filter(problem.rows).slice(0, _EXAMPLES) for field in fields}
+        )
         examples = tuple(
             "{" + ", ".join(f"{name}: {short_repr(value)}" for name, value in row.items()) + "}"
             for row in first.to_pylist()
         )
-        return BadRows(tuple(columns), reason, int(pc.sum(rows).as_py()), examples)
+        return BadRows(problem.columns, problem.reason, int(pc.sum(problem.rows).as_py()), examples)
+
+
+def _sentence(columns: Sequence[str], reason: str) -> str:
+    names = ", ".join(f"'{name}'" for name in columns)
+    return f"{'column' if len(columns) == 1 else 'columns'} {names} {reason}"
 
 
 def field_column(batch: pa.RecordBatch, field: str) -> pa.Array:

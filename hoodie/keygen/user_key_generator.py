@@ -22,7 +22,7 @@ Hudi: org.apache.hudi.keygen.KeyGenerator of the type USER_PROVIDED.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 from hoodie.common.util.class_loading import create_object
 from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieKeyException
-from hoodie.keygen.base_key_generator import BadRows, KeyGenerator
+from hoodie.keygen.base_key_generator import BadRows, KeyGenerator, KeyProblem
 from hoodie.keygen.partition_path_encoding import usable_paths
 from hoodie.keygen.value_strings import nan_rows
 
@@ -130,9 +130,8 @@ class KeyGeneratorOfUser(KeyGenerator):
     def partition_paths(self, batch: pa.RecordBatch) -> pa.StringArray:
         return usable_paths(self._called(batch, "partition_paths"))
 
-    def bad_rows(self, batch: pa.RecordBatch) -> list[BadRows]:
-        """Rows without a key or without a usable path; described with all their columns."""
-        found = []
+    def problems(self, batch: pa.RecordBatch) -> Iterator[KeyProblem]:
+        """See `KeyGenerator.problems`; all columns take part."""
         for method, made in (
             ("record_keys", self.record_keys(batch)),
             ("partition_paths", self.partition_paths(batch)),
@@ -140,11 +139,14 @@ class KeyGeneratorOfUser(KeyGenerator):
             missing = made.is_null()
             if pc.any(missing).as_py():
                 wish = "key" if method == "record_keys" else "path below the table's folder"
-                rows = batch.filter(missing)
-                examples = tuple(short_repr(row) for row in rows.slice(0, 3).to_pylist())
                 reason = f"got no {wish} from {type(self.user).__name__}.{method}"
-                found.append(BadRows(tuple(batch.schema.names), reason, rows.num_rows, examples))
-        return found
+                yield KeyProblem(tuple(batch.schema.names), reason, missing)
+
+    def _describe(self, batch: pa.RecordBatch, problem: KeyProblem) -> BadRows:
+        """Rows without a key or without a usable path, described with all their columns."""
+        rows = batch.filter(problem.rows)
+        examples = tuple(short_repr(row) for row in rows.slice(0, 3).to_pylist())
+        return BadRows(problem.columns, problem.reason, rows.num_rows, examples)
 
     def _called(self, batch: pa.RecordBatch, method: str) -> pa.StringArray:
         function: Callable[[pa.RecordBatch], Any] = getattr(self.user, method)

@@ -1,13 +1,14 @@
-"""The look at decoded rows before they are written: rows without a key are errors of their messages.
+"""The look at decoded rows before they are written: rows that the table cannot store are errors of their messages.
 
-A write refuses all of its rows for one without a key. Here that row goes to the error table, or its place is named.
+A write refuses all of its rows for one whose key or partition path cannot be made. Here that row goes to the error
+table, or its place is named.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -16,7 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.exception import HoodieReadFromSourceException, HoodieSchemaException
+from hoodie.client.key_input import RecordKeysAlone
+from hoodie.common.model.record_columns import IS_DELETED_FIELD
+from hoodie.exception import HoodieKeyException, HoodieReadFromSourceException, HoodieSchemaException
+from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason, error_batch, shown_payload
 from hoodie.utilities.sources.source import DecodedBatch, RowOrigin
 from hoodie.utilities.streamer.target_columns import with_columns
@@ -29,22 +33,24 @@ class RowCheck:
     """The questions that every row has to pass. Picklable.
 
     Attributes:
-        key_fields: The fields of the record key; none where a user's class makes the keys. A row needs a value in one
-            of them that is not empty text.
+        key_generator: Makes the keys and partition paths of the table, which each row must have; None where nobody
+            asks, or where a user's class makes them: it is given rows as the table has them.
+        max_key_bytes: The largest size of a key that may be written, in bytes; None for any.
         keeps_errors: Whether errors are kept, for the error table; otherwise the first one fails the round.
         keeps_misfits: Whether rows that do not fit the target schema are errors; otherwise they fail the round.
         ordering_fields: The ordering fields, each of which needs a value in every row.
         round_name: The position that the round began at: a part of the names of errors that have no other place.
     """
 
-    key_fields: tuple[str, ...] = ()
+    key_generator: KeyGenerator | None = None
+    max_key_bytes: int | None = None
     keeps_errors: bool = False
     keeps_misfits: bool = False
     ordering_fields: tuple[str, ...] = ()
     round_name: str = ""
 
     def checked(self, decoded: DecodedBatch, target: pa.Schema | None = None) -> DecodedBatch:
-        """A batch without the rows that lack a key, which are among its errors; with the columns of the target schema.
+        """A batch without the rows that cannot be stored, which are among its errors; with the target's columns.
 
         Args:
             decoded: The batch.
@@ -57,18 +63,15 @@ class RowCheck:
         """
         errors = [] if decoded.errors is None or not len(decoded.errors) else [decoded.errors]
         rows, origin = decoded.rows, decoded.origin
-        for what, fields, lacking_of in (
-            ("key", self.key_fields, _without_key),
-            ("ordering", self.ordering_fields, _without_ordering),
-        ):
-            lacking = lacking_of(rows, fields)
-            if lacking is None:
+        for find in (self._unusable_keys, self._without_ordering):
+            reasons = find(rows)
+            if not reasons:
                 continue
-            message = f"the record has no value for its {what} ({', '.join(fields)})"
-            reasons = dict.fromkeys(np.flatnonzero(lacking).tolist(), message)
             errors.append(self._errors_of(rows, reasons, origin, ErrorReason.RECORD_CREATION))
-            rows = rows.filter(pa.array(~lacking))
-            origin = None if origin is None else origin.filter(~lacking)
+            good = np.ones(len(rows), bool)
+            good[list(reasons)] = False
+            rows = rows.filter(pa.array(good))
+            origin = None if origin is None else origin.filter(good)
         if target is not None:
             rows, origin = self._with_columns(rows, origin, target, errors)
         if not errors:
@@ -77,6 +80,70 @@ class RowCheck:
         if not self.keeps_errors:
             raise failure_of(joined)
         return DecodedBatch(rows, joined, origin)
+
+    def _unusable_keys(self, rows: pa.RecordBatch) -> dict[int, str]:
+        """The rows whose key or partition path cannot be stored: number of the row -> message."""
+        found = self._keys_of(rows)
+        if found is None:
+            return {}
+        generator, keys, paths = found
+        reasons: dict[int, str] = {}
+        if keys.null_count or paths.null_count:
+            bad = pc.or_(keys.is_null(), paths.is_null())
+            numbers = np.flatnonzero(bad)
+            told: dict[int, list[str]] = {number: [] for number in numbers.tolist()}
+            for problem in generator.problems(rows.filter(bad)):
+                for number in numbers[np.flatnonzero(problem.rows)].tolist():
+                    told[number].append(str(problem))
+            reasons = {number: f"the record has no usable key: {'; '.join(texts)}" for number, texts in told.items()}
+        for number in self._long_keys(rows, keys).tolist():
+            if number not in reasons:
+                size = len(keys[number].as_py().encode())
+                reasons[number] = (
+                    f"the record has a key of {size} bytes, and hoodie.write.record.key.max.bytes is "
+                    f"{self.max_key_bytes}"
+                )
+        return dict(sorted(reasons.items()))
+
+    def _keys_of(self, rows: pa.RecordBatch) -> tuple[KeyGenerator, pa.Array, pa.Array] | None:
+        """The keys and paths of rows, and what made them; None if a field is no column, which the write tells."""
+        if self.key_generator is None:
+            return None
+        # A delete from a table with a global index may lack the partition fields.
+        alone = RecordKeysAlone(
+            key_generator=self.key_generator, record_key_fields=self.key_generator.record_key_fields
+        )
+        for generator in (self.key_generator, alone):
+            try:
+                return generator, generator.record_keys(rows), generator.partition_paths(rows)
+            except HoodieKeyException:
+                continue
+        return None
+
+    def _long_keys(self, rows: pa.RecordBatch, keys: pa.Array) -> npt.NDArray[np.int64]:
+        """The numbers of the rows to write whose keys are too long; such records can be deleted."""
+        if self.max_key_bytes is None:
+            return np.array([], np.int64)
+        is_long = pc.greater(pc.binary_length(keys), self.max_key_bytes).fill_null(False)
+        if not pc.any(is_long).as_py():
+            return np.array([], np.int64)
+        deletes = _column(rows, IS_DELETED_FIELD)
+        if deletes is not None and pa.types.is_boolean(deletes.type):
+            is_long = pc.and_not(is_long, deletes.fill_null(False))
+        return np.flatnonzero(is_long)
+
+    def _without_ordering(self, rows: pa.RecordBatch) -> dict[int, str]:
+        """The rows that lack a value of an ordering field: number of the row -> message; none if one is no column."""
+        lacking: Any = None
+        for field in self.ordering_fields:
+            column = _column(rows, field)
+            if column is None:
+                return {}
+            lacking = pc.is_null(column) if lacking is None else pc.or_(lacking, pc.is_null(column))
+        if lacking is None or not pc.any(lacking).as_py():
+            return {}
+        message = f"the record has no value for its ordering ({', '.join(self.ordering_fields)})"
+        return dict.fromkeys(np.flatnonzero(lacking).tolist(), message)
 
     def _with_columns(
         self, rows: pa.RecordBatch, origin: RowOrigin | None, target: pa.Schema, errors: list[pa.RecordBatch]
@@ -135,37 +202,6 @@ def failure_of(errors: pa.RecordBatch) -> HoodieReadFromSourceException:
         f"{event.place}: {event.message} ({event.reason}): {shown!r}. Nothing of this round was committed. To keep "
         "such records aside and go on, give --hoodie-conf hoodie.errortable.enable=true"
     )
-
-
-def _without_key(rows: pa.RecordBatch, key_fields: Sequence[str]) -> npt.NDArray[np.bool_] | None:
-    """The rows that lack a key, as a mask; None if none does, or if a field is not a column, which the write tells."""
-    lacking: Any = None
-    for field in key_fields:
-        column = _column(rows, field)
-        if column is None:
-            return None
-        is_empty = pc.is_null(column)
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            is_empty = pc.or_(is_empty, pc.fill_null(pc.equal(column, ""), True))
-        lacking = is_empty if lacking is None else pc.and_(lacking, is_empty)
-    if lacking is None or not pc.any(lacking).as_py():
-        return None
-    found: npt.NDArray[np.bool_] = lacking.to_numpy(zero_copy_only=False)
-    return found
-
-
-def _without_ordering(rows: pa.RecordBatch, ordering_fields: Sequence[str]) -> npt.NDArray[np.bool_] | None:
-    """The rows that lack a value of an ordering field, as a mask; None if none does, or if a field is no column."""
-    lacking: Any = None
-    for field in ordering_fields:
-        column = _column(rows, field)
-        if column is None:
-            return None
-        lacking = pc.is_null(column) if lacking is None else pc.or_(lacking, pc.is_null(column))
-    if lacking is None or not pc.any(lacking).as_py():
-        return None
-    found: npt.NDArray[np.bool_] = lacking.to_numpy(zero_copy_only=False)
-    return found
 
 
 def _column(rows: pa.RecordBatch, field: str) -> pa.Array | None:

@@ -25,8 +25,8 @@ from hoodie.client.open_or_create import WritableTable, find_writable_table, ope
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator
 from hoodie.client.write_operations import refuse_errors
 from hoodie.client.write_result import HoodieWriteResult
-from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.clustering_plans import pending_clusterings
+from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
@@ -36,7 +36,6 @@ from hoodie.exception import (
     HoodieStreamerException,
     TableNotFoundException,
 )
-from hoodie.merge.payload_rules import MergeMode
 from hoodie.threads import start_thread
 from hoodie.utilities.config.error_table_config import ErrorWriteFailureStrategy, HoodieErrorTableConfig
 from hoodie.utilities.config.streamer_properties import StreamerProperties
@@ -46,6 +45,7 @@ from hoodie.utilities.ingestion.error_spool import ErrorSpool
 from hoodie.utilities.schema.schema_provider import SchemaProvider
 from hoodie.utilities.sources.checkpoint import Checkpoint
 from hoodie.utilities.sources.source import InputBatch, Source
+from hoodie.utilities.streamer.check_of_table import check_of_table, key_fields_of_table
 from hoodie.utilities.streamer.checkpoint_utils import (
     CheckpointKeys,
     ResumePoint,
@@ -53,7 +53,6 @@ from hoodie.utilities.streamer.checkpoint_utils import (
     refuse_moved_position,
 )
 from hoodie.utilities.streamer.offset_validator import SparkKafkaOffsetValidator
-from hoodie.utilities.streamer.row_check import RowCheck
 from hoodie.utilities.streamer.streamer_config import StreamerConfig
 from hoodie.utilities.streamer.streamer_engine import BegunBatch, RowPlan, StreamerEngine, StreamerRows
 from hoodie.utilities.streamer.sync_result import SyncResult
@@ -334,7 +333,7 @@ class StreamSync:
             )  # fmt: skip
             return outcome
         if snapshot is None:
-            is_untold = not set(self._key_fields()) <= set(schema.names)
+            is_untold = not set(key_fields_of_table(None, run.write_config)) <= set(schema.names)
             if is_untold and rows is not None and not rows.has_rows():
                 # Columns that nobody told are not known without a row; the errors of the messages tell more.
                 return self._without_a_row(rows, outcome)
@@ -416,34 +415,14 @@ class StreamSync:
             if text is not None:
                 is_own = run.transformer is None and text == run.schema_provider.load_source_schema()
                 target = run.source.target_columns(resolved_columns(remove_meta_columns(text)), is_own)
-        keeps = run.error_writer is not None
-        fields = self._key_fields() if not keeps or run.error_table.validates_record_creation else ()
-        check = RowCheck(
-            tuple(fields),
-            keeps,
-            keeps and run.error_table.validates_target_schema,
-            ordering_fields=tuple(self._ordering_fields()) if fields else (),
-            round_name=round_name or "",
-        )
+        errors = None if run.error_writer is None else run.error_table
+        check = check_of_table(self._stored, run.write_config, errors, round_name or "")
         return RowPlan(check, run.properties, run.transformer, target)
 
-    def _ordering_fields(self) -> Sequence[str]:
-        """The ordering fields that no row may lack: those of upserts, where an ordering value decides."""
-        config = self.run.write_config
-        if config.write.operation is not WriteOperationType.UPSERT:
-            return ()
-        stored = {} if self._snapshot is None else self._snapshot.table_config.properties
-        mode = stored.get("hoodie.record.merge.mode") or config.payload.merge_mode
-        if mode == MergeMode.COMMIT_TIME_ORDERING:
-            return ()
-        found = () if self._snapshot is None else self._snapshot.table_config.ordering_fields
-        return found or config.table.ordering_fields or ()
-
-    def _key_fields(self) -> Sequence[str]:
-        """The fields of the record key, as the table has them; as the options tell them, for a new one."""
-        if self._snapshot is not None and self._snapshot.table_config.record_key_fields:
-            return self._snapshot.table_config.record_key_fields
-        return self.run.write_config.table.record_key_fields or ()
+    @property
+    def _stored(self) -> HoodieTableConfig | None:
+        """The properties of the table as the round found it; None if there was none."""
+        return None if self._snapshot is None else self._snapshot.table_config
 
     def _schema_of(self, snapshot: TableSnapshot | None, rows: StreamerRows | None) -> pa.Schema | None:
         """The columns of a round; without rows those of the table, or of the schema provider."""
