@@ -38,6 +38,7 @@ from hoodie.utilities.config.schema_registry_config import (
     SchemaRegistryClientConfig,
 )
 from hoodie.utilities.schema.schema_references import inline_references
+from hoodie.utilities.unanswered import Unanswered
 
 LATEST: Final = "latest"
 AVRO: Final = "AVRO"
@@ -214,6 +215,12 @@ class SchemaRegistryClient:
 
     def _get(self, path: str) -> dict[str, Any]:
         """The answer to a request, which has a schema."""
+        hosts = ", ".join(host.url for host in self._hosts)
+        gives_up_s = self._config.attempts * len(self._hosts) * self._config.timeout_ms / 1000
+        with Unanswered(f"The schema registry {hosts}", path, gives_up_s).watched():
+            return self._get_of_any_host(path)
+
+    def _get_of_any_host(self, path: str) -> dict[str, Any]:
         pause = _FIRST_PAUSE_S
         failures: dict[str, str] = {}
         for attempt in range(self._config.attempts):

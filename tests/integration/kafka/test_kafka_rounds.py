@@ -286,7 +286,10 @@ def test_retention_and_its_buffer_leave_out_what_expires_next(broker: KafkaBroke
     assert "expire within 5 minutes are left out: 1 of partition 0" in reader.lines[-1]
 
 
-def test_a_broker_that_is_away_ends_the_round_and_not_the_source(broker: KafkaBroker) -> None:
+def test_a_broker_that_is_away_ends_the_round_and_not_the_source(
+    broker: KafkaBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hoodie.utilities.unanswered._FIRST_LINE_S", 1.0)
     topic = broker.topic(1)
     broker.produce(topic, trips(0, 3))
     reader = TopicReader(broker, topic, properties={"default.api.timeout.ms": "3000"})
@@ -298,8 +301,11 @@ def test_a_broker_that_is_away_ends_the_round_and_not_the_source(broker: KafkaBr
         began = time.monotonic()
         with pytest.raises(HoodieSourceTimeoutException, match=f"{broker.address()} was asked for .* of topic {topic}"):
             reader.fetch()
+        assert f"Kafka at {broker.address()} has not answered for 1 s" in caplog.messages[-1]
+        caplog.clear()
         with pytest.raises(HoodieSourceTimeoutException, match="nothing came within 3 s .partition 0 at offset 3 of 5"):
             read_all(batch)
+        assert f"it was asked for messages of topic {topic}, and it is tried for 2 s more" in caplog.messages[-1]
         assert time.monotonic() - began < 30
     finally:
         broker.start()
@@ -308,9 +314,15 @@ def test_a_broker_that_is_away_ends_the_round_and_not_the_source(broker: KafkaBr
     assert reader.position == f"{topic},0:5"
 
 
-def test_an_address_without_a_broker_is_named_in_time(broker: KafkaBroker) -> None:
+def test_an_address_without_a_broker_is_named_in_time(
+    broker: KafkaBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hoodie.utilities.unanswered._FIRST_LINE_S", 0.5)
     properties = {"bootstrap.servers": "127.0.0.1:1", "default.api.timeout.ms": "1000"}
     began = time.monotonic()
     with pytest.raises(HoodieSourceTimeoutException, match=r"Kafka at 127\.0\.0\.1:1 was asked"):
         TopicReader(broker, "trips", properties=properties).fetch()
     assert time.monotonic() - began < 10
+    (line,) = [text for text in caplog.messages if "has not answered" in text]
+    assert line.startswith("Kafka at 127.0.0.1:1 has not answered for 1 s (")
+    assert "refused" in line.lower()

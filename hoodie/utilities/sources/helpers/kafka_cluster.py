@@ -12,6 +12,7 @@ import attrs
 from hoodie.exception import HoodieConfigException, HoodieReadFromSourceException, HoodieSourceTimeoutException
 from hoodie.utilities.config.kafka_source_config import KafkaSourceConfig
 from hoodie.utilities.sources.helpers.kafka_consumer_properties import KafkaClientSettings
+from hoodie.utilities.unanswered import Unanswered
 
 try:
     import confluent_kafka
@@ -81,6 +82,7 @@ class KafkaCluster:
         self._topic = topic
         self._client: Any = None
         self._last_problem: tuple[bool, str] | None = None
+        self._silence = self._silence_of("anything")
         self._is_committed_only = settings.settings.get("isolation.level") != "read_uncommitted"
 
     def close(self) -> None:
@@ -237,6 +239,7 @@ class KafkaCluster:
             except TimeoutError:
                 # Errors are told, and tokens are asked for, while the client is polled.
                 self._client.poll(0)
+                self._silence.look(self._last_problem[1] if self._last_problem else None)
                 if self._is_refused or time.monotonic() >= deadline:
                     raise
 
@@ -261,6 +264,7 @@ class KafkaCluster:
 
     def _asked(self, what: str, ask: Callable[[float], T]) -> T:
         deadline = time.monotonic() + self._settings.timeout_s
+        self._silence = self._silence_of(what)
         pause_s = self._config.initial_retry_interval_ms / 1000
         attempt = 0
         while True:
@@ -286,8 +290,13 @@ class KafkaCluster:
                     f"answer: {detail}. Look at the brokers and at bootstrap.servers; default.api.timeout.ms is how "
                     "long one waits"
                 )
+            self._silence.look(self._last_problem[1] if self._last_problem else None)
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, self._config.max_retry_interval_ms / 1000)
+
+    def _silence_of(self, what: str) -> Unanswered:
+        place = f"Kafka at {self._settings.servers}"
+        return Unanswered(place, f"{what} of topic {self._topic}", self._settings.timeout_s)
 
     def _refused(self, what: str, detail: str) -> HoodieReadFromSourceException:
         return HoodieReadFromSourceException(

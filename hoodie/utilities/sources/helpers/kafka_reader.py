@@ -24,6 +24,7 @@ from hoodie.utilities.sources.helpers.kafka_consumer_properties import KafkaClie
 from hoodie.utilities.sources.helpers.kafka_consumers import KafkaConsumer, borrowed_consumer
 from hoodie.utilities.sources.helpers.kafka_offset_ranges import OffsetRange
 from hoodie.utilities.sources.helpers.message_decoder import Messages
+from hoodie.utilities.unanswered import Unanswered
 
 BLOCK_MESSAGES = 20_000
 _BLOCK_BYTES = 16 * 1024 * 1024
@@ -116,6 +117,9 @@ class _Reading:
         self._consumer = consumer
         self._open = {one.partition: _Block(one.end, one.start) for one in ranges}
         self._ranges = {one.partition: one for one in ranges}
+        self._silence = Unanswered(
+            f"Kafka at {wanted.settings.servers}", f"messages of topic {wanted.topic}", wanted.settings.timeout_s
+        )
         self._eof = self._library.KafkaError._PARTITION_EOF
 
     def blocks(self) -> Iterator[Messages]:
@@ -129,6 +133,7 @@ class _Reading:
                 found = [] if one is None else [one]
             if found and self._take(found):
                 last_news = time.monotonic()
+                self._silence.begin()
             self._check(last_news)
             yield from self._full_blocks()
             yield from self._finished_blocks()
@@ -206,6 +211,7 @@ class _Reading:
             )
         if time.monotonic() - last_news > self._wanted.settings.timeout_s:
             raise self._no_answer("no answer" if problem is None else problem.str())
+        self._silence.look(None if problem is None else problem.str())
 
     def _no_answer(self, detail: str) -> HoodieSourceTimeoutException:
         places = ", ".join(

@@ -199,6 +199,21 @@ def test_a_slow_registry_is_given_up_in_time(registry: StubRegistry) -> None:
         client(registry.url, **{"hoodie.streamer.schemaprovider.registry.attempts": "1"}).load_schema(1)
 
 
+def test_a_registry_that_is_silent_is_told_in_the_log_before_it_is_given_up(
+    registry: StubRegistry, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hoodie.utilities.unanswered._FIRST_LINE_S", 0.1)
+    registry.register("trips-value", TRIP)
+    client(registry.url).load_schema(1)
+    assert not caplog.messages
+    registry.delay_s = 2
+    with pytest.raises(HoodieSourceTimeoutException):
+        client(registry.url.replace("//", "//me:hush@")).load_schema(1)
+    assert caplog.messages[0].startswith(f"The schema registry {registry.url} has not answered for 0 s")
+    assert "/schemas/ids/1" in caplog.messages[0]
+    assert "hush" not in caplog.text
+
+
 def test_a_registry_with_an_error_of_its_own_is_asked_again(registry: StubRegistry) -> None:
     registry.register("trips-value", TRIP)
     registry.status = 503
