@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from hoodie.avro.columnar_block import decode_avro_block, encode_avro_blocks
 from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.model.supplemental_logging_mode import HoodieCDCSupplementalLoggingMode
 from hoodie.common.table.cdc.cdc_schemas import AFTER, BEFORE, OP, RECORD_KEY_FIELD, TIME, cdc_schema
-from hoodie.common.table.cdc.supplemental_logging_mode import HoodieCDCSupplementalLoggingMode
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.log.data_block import MAX_BLOCK_BYTES
 from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from hoodie.avro.schema_converters import remove_meta_columns
-from hoodie.common.table.cdc.supplemental_logging_mode import HoodieCDCSupplementalLoggingMode
+from hoodie.common.model.supplemental_logging_mode import HoodieCDCSupplementalLoggingMode
 
 OP: Final = "op"
 """The column of the operation."""

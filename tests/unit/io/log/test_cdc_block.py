@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from hoodie.avro.schema_converters import to_arrow, to_avro
+from hoodie.common.model.supplemental_logging_mode import HoodieCDCSupplementalLoggingMode, logging_mode_of
 from hoodie.common.table.cdc.cdc_schemas import cdc_schema
-from hoodie.common.table.cdc.supplemental_logging_mode import HoodieCDCSupplementalLoggingMode, logging_mode_of
 from hoodie.exception import HoodieConfigException, HoodieCorruptedDataException
 from hoodie.io.log.cdc_block import change_schema, decode_cdc_block, encode_cdc_blocks
 from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType
