@@ -245,10 +245,10 @@ def test_a_savepoint_is_not_deleted_beside_the_archiving_of_the_same_client(
     begun, deleted = threading.Event(), threading.Event()
     original = HoodieTimelineArchiver._archive_instants
 
-    def slowly(self: HoodieTimelineArchiver, instants: Any) -> Any:
+    def slowly(self: HoodieTimelineArchiver, *instants: Any, **options: Any) -> Any:
         begun.set()
         deleted.wait(1)
-        return original(self, instants)
+        return original(self, *instants, **options)
 
     monkeypatch.setattr(HoodieTimelineArchiver, "_archive_instants", slowly)
     with table.client(**properties) as client:
