@@ -44,7 +44,8 @@ class HoodieErrorTableConfig(PropertyGroup):
     validates_record_creation: bool = property_field(
         f"{_PREFIX}validate.recordcreation.enable", boolean(), True, since="0.15.0"
     )
-    """Whether rows without a record key go to the error table. Otherwise they fail the round."""
+    """Whether rows without a record key, or whose key or partition path cannot be stored, go to the error table.
+    Otherwise they fail the round."""
     failure_strategy: ErrorWriteFailureStrategy = property_field(
         f"{_PREFIX}write.failure.strategy",
         choice(ErrorWriteFailureStrategy),

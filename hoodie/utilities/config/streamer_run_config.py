@@ -38,8 +38,8 @@ class HoodieStreamerConfig(PropertyGroup):
     )
     """The pause before a failed round of continuous mode is tried again; it doubles each time, up to 60 seconds."""
     retry_max_attempts: int = property_field("hoodie.streamer.retry.max.attempts", integer(minimum=0), 10, is_ours=True)
-    """How often in a row a round of continuous mode is tried again after a time-out of the source, a lock that another
-    writer holds, or a conflict with another writer."""
+    """How often in a row a round of continuous mode is tried again after a time-out of the source, a source file that
+    vanished or changed after it was listed, a lock that another writer holds, or a conflict with another writer."""
     idle_seconds: float = property_field(
         "hoodie.streamer.idle.seconds", decimal(above=-1.0, at_most=86400.0), 1.0, is_ours=True
     )

@@ -5,8 +5,7 @@
     DfsFileRead(storage, files, schema)   one for each large file, or for some small ones; picklable
 
 A file must stay as it was listed until it was read: it is compared with its listing after it was read. One that was
-deleted fails the round. One that was replaced, or that is still being written, fails it too, and the next round lists
-it again.
+deleted or replaced, or that is still being written, fails the round; the next one lists the folder again.
 """
 
 from __future__ import annotations
@@ -80,8 +79,8 @@ class DfsFileRead(SourceRead):
         """Read the files; see `SourceRead.batches`.
 
         Raises:
-            HoodieReadFromSourceException: A file is not readable, or was deleted.
-            HoodieSourceTimeoutException: A file was replaced, or storage failed.
+            HoodieReadFromSourceException: A file is not readable.
+            HoodieSourceTimeoutException: A file was deleted or replaced, or storage failed.
         """
         yield from gathered(self._batches_of_files(), self.schema)
 
@@ -188,8 +187,8 @@ def watched(storage: HoodieStorage, file: FileStatus) -> Iterator[None]:
         file: The file, as it was listed.
 
     Raises:
-        HoodieReadFromSourceException: The file was deleted, or is not readable.
-        HoodieSourceTimeoutException: The file was replaced, or is being written; or storage failed.
+        HoodieReadFromSourceException: The file is not readable.
+        HoodieSourceTimeoutException: The file was deleted or replaced, or is being written; or storage failed.
     """
     with storage_errors(file.path):
         try:
@@ -246,8 +245,7 @@ def check_unchanged(storage: HoodieStorage, file: FileStatus) -> None:
         file: The file, as it was listed.
 
     Raises:
-        HoodieReadFromSourceException: The file was deleted.
-        HoodieSourceTimeoutException: The file was replaced, or is being written.
+        HoodieSourceTimeoutException: The file was deleted or replaced, or is being written.
         HoodieIOException: Storage failed.
     """
     found = storage.file_status(file.path)
@@ -266,11 +264,11 @@ def check_unchanged(storage: HoodieStorage, file: FileStatus) -> None:
         )
 
 
-def _deleted(file: FileStatus) -> HoodieReadFromSourceException:
-    return HoodieReadFromSourceException(
+def _deleted(file: FileStatus) -> HoodieSourceTimeoutException:
+    return HoodieSourceTimeoutException(
         f"The file {file.path} was deleted after it was listed ({file.size_bytes} bytes), before its rows were "
-        "committed. Nothing was committed. Put the file back, or run again to go on without it; keep source files "
-        "until a commit has their rows"
+        "committed. Nothing was committed; the next round lists the folder again, and goes on without the file if it "
+        "is not there. Keep source files until a commit has their rows"
     )
 
 

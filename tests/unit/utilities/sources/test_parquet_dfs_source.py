@@ -123,12 +123,15 @@ def test_small_files_are_batched_together_and_large_ones_are_parted(tmp_path: Pa
     assert [row["k"] for row in rows(batch)] == [*range(50_000), *range(2, 12)]
 
 
-def test_a_file_that_was_deleted_after_the_listing_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_was_deleted_after_the_listing_may_be_tried_again_with_a_new_one(tmp_path: Path) -> None:
     path = write(tmp_path / "1.parquet", 1, k=[1])
-    batch = source(tmp_path).fetch(None, None)
+    write(tmp_path / "2.parquet", 2, k=[2])
+    files = source(tmp_path)
+    batch = files.fetch(None, None)
     path.unlink()
-    with pytest.raises(HoodieReadFromSourceException, match=r"1\.parquet was deleted after it was listed.*run again"):
+    with pytest.raises(HoodieSourceTimeoutException, match=r"1\.parquet was deleted after it was listed.*lists the"):
         read_all(batch)
+    assert rows(files.fetch(None, None)) == [{"k": 2}]
 
 
 @pytest.mark.parametrize("damage", [False, True])
@@ -175,7 +178,7 @@ def test_files_of_a_bucket_are_read(s3_bucket: Bucket, tmp_path: Path) -> None:
     batch = files.fetch(None, None)
     assert rows(batch) == [{"k": 0}, {"k": 1}, {"k": 2}]
     files.selector.storage.delete_file(f"s3://{s3_bucket.name}/in/1.parquet")
-    with pytest.raises(HoodieReadFromSourceException, match=r"1\.parquet was deleted"):
+    with pytest.raises(HoodieSourceTimeoutException, match=r"1\.parquet was deleted"):
         read_all(batch)
 
 

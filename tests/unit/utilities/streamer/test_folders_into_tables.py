@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 from collections import Counter
@@ -16,7 +17,8 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.exception import HoodieException, HoodieReadFromSourceException
+from hoodie.exception import HoodieException, HoodieReadFromSourceException, HoodieSourceTimeoutException
+from hoodie.utilities.sources.dfs_source import DFSSource
 from hoodie.utilities.sources.helpers.dfs_path_selector import NEWEST_FILES_KEY
 from hoodie.utilities.streamer.error_table import ErrorTableWriter
 from hoodie.utilities.streamer.sync_result import SyncResult
@@ -174,6 +176,58 @@ def test_without_an_error_table_a_bad_line_fails_the_round_with_its_place(tmp_pa
 def run_commits(table: Path) -> int:
     """The number of completed instants of a table."""
     return len(HoodieTableMetaClient.load(str(table)).active_timeline.filter_completed())
+
+
+@pytest.fixture
+def vanishing(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Files, the first of which is deleted after each listing that finds one."""
+    files: list[Path] = []
+    fetch = DFSSource.fetch
+
+    def fetch_and_delete(self: DFSSource, *arguments: Any) -> Any:
+        batch = fetch(self, *arguments)
+        if files and not batch.is_empty:
+            files.pop(0).unlink()
+        return batch
+
+    monkeypatch.setattr(DFSSource, "fetch", fetch_and_delete)
+    return files
+
+
+def continuous(table: Path, root: Path, **more: str) -> None:
+    """Rounds until three of them find nothing."""
+    pauses = {"hoodie.streamer.retry.initial.seconds": "0", "hoodie.streamer.idle.seconds": "0"}
+    run(
+        table, root, continuous=True, termination_strategy_class="NoNewDataTerminationStrategy",
+        properties=pauses | more,
+    )  # fmt: skip
+
+
+def test_a_file_that_vanishes_between_listing_and_reading_does_not_end_continuous_mode(
+    tmp_path: Path, vanishing: list[Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    files = [write(tmp_path / "in" / f"{n}.json", n, {"k": n}) for n in range(1, 7)]
+    vanishing += [files[1], files[4]]
+    with caplog.at_level(logging.WARNING):
+        continuous(tmp_path / "t", tmp_path / "in")
+    assert keys(tmp_path / "t") == [1, 3, 4, 6]
+    lines = [text for text in caplog.messages if "round failed" in text]
+    assert len(lines) == 2
+    assert "attempt 1 of 11; it is tried again in 0 s" in lines[0]
+    assert f"The file {files[1]} was deleted after it was listed" in lines[0]
+    write(tmp_path / "in" / "7.json", 7, {"k": 7})
+    continuous(tmp_path / "t", tmp_path / "in")
+    assert keys(tmp_path / "t") == [1, 3, 4, 6, 7]
+
+
+def test_a_folder_whose_files_always_vanish_ends_the_run_at_its_limit(tmp_path: Path, vanishing: list[Path]) -> None:
+    vanishing += [write(tmp_path / "in" / f"{n}.json", n, {"k": n}) for n in range(1, 9)]
+    with pytest.raises(HoodieSourceTimeoutException, match=r"3\.json was deleted"):
+        continuous(tmp_path / "t", tmp_path / "in", **{"hoodie.streamer.retry.max.attempts": "2"})
+    assert len(vanishing) == 5
+    with pytest.raises(HoodieSourceTimeoutException, match=r"4\.json was deleted"):
+        run(tmp_path / "t", tmp_path / "in")
+    assert not (tmp_path / "t").exists()
 
 
 def test_csv_and_parquet_go_into_the_same_table(tmp_path: Path) -> None:

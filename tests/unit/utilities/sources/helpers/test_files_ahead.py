@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hoodie.exception import HoodieReadFromSourceException
+from hoodie.exception import HoodieSourceTimeoutException
 from hoodie.storage.memory_storage import MemoryStorage
 from hoodie.storage.storage import FileStatus
 from hoodie.utilities.config.streamer_properties import StreamerProperties
@@ -93,5 +93,5 @@ def test_a_source_reads_files_ahead_and_sees_one_that_is_gone(
     assert rows["k"].to_pylist() == list(range(40))
     assert FarStorage.most >= 4
     storage.delete_file(f"{storage.base_path}/020.json")
-    with pytest.raises(HoodieReadFromSourceException, match=r"020\.json was deleted"):
+    with pytest.raises(HoodieSourceTimeoutException, match=r"020\.json was deleted"):
         read_all(batch)
