@@ -829,6 +829,19 @@ class BaseHoodieTableServiceClient:
             if self._calls == 0 and self._catalogs.is_on:
                 at_the_end(self._tell_catalogs)
 
+    def sync_catalogs(self) -> tuple[str, ...]:
+        """Sync the table with its catalogs although no action was completed, if options ask for syncs after actions.
+
+        Returns:
+            What failed, one line for each catalog.
+
+        Raises:
+            HoodieSyncException: It failed, and ``hoodie.datasource.hive_sync.ignore_exceptions = false`` is given.
+        """
+        self._check_open("sync_catalogs")
+        self._catalogs.note()
+        return self._catalogs.run()
+
     def _note_completed(self, state: CommitState | None = None) -> None:
         """Note that the call completed an action that catalogs may have to know of.
 

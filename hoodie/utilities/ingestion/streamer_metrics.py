@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 _GROUP: Final = "deltastreamer"
 _ERRORS_STEP: Final = "errors"
-_SHOWN_STEPS: Final = ("resume", "fetch", "write", _ERRORS_STEP, "commit")
+_SHOWN_STEPS: Final = ("resume", "fetch", "write", _ERRORS_STEP, "commit", "sync")
 _SHOWN_POSITION: Final = 300
 _IDLE_LINE_SECONDS: Final = 60.0
 
@@ -246,7 +246,7 @@ def describe_round(result: SyncResult, table_name: str, number: int) -> str:
     if result.backlog is not None:
         parts.append(f"backlog {result.backlog:,}")
     if result.service_errors:
-        parts.append(f"after the commit: {'; '.join(result.service_errors)}")
+        parts.append(f"{'after the commit: ' if result.is_committed else ''}{'; '.join(result.service_errors)}")
     return "; ".join(parts)
 
 

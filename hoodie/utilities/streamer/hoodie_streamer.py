@@ -216,6 +216,8 @@ class HoodieStreamer:
             report=logger.warning,
         )
         _refuse_own_folder(write_config, properties)
+        if config.force_empty_sync and not write_config.sync.is_on:
+            logger.warning("--force-empty-sync has no effect: no catalog is synced; give --enable-sync")
         if options.checkpoint_force_skip and config.continuous:
             raise HoodieConfigException(
                 "hoodie.streamer.checkpoint.force.skip = true with --continuous: no position is stored, so each round "

@@ -8,6 +8,7 @@ process has moved.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -63,6 +64,8 @@ logger = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
 """The time that the end of a run, or a failed round, waits for a source that is fetching."""
 _LOOK_SECONDS = 0.2
+_NEXT_SYNC_SECONDS = 60.0
+"""The pause after a sync of catalogs without a commit that failed."""
 _OVERWRITES = ("insert_overwrite", "insert_overwrite_table")
 
 
@@ -161,6 +164,8 @@ class StreamSync:
         """A position of a commit that the source was not told of yet, as it is busy."""
         self._waiting: Checkpoint | None = None
         """The position of a source without rows, while there is neither a table nor a schema to make one."""
+        self._catalogs_due = 0.0
+        """The time from which on a round without a commit tells the catalogs."""
         self._steps: dict[str, float] = {}
 
     def sync_once(self) -> SyncResult:
@@ -273,7 +278,7 @@ class StreamSync:
             details=batch.details,
         )
         if not self._is_to_commit(point.checkpoint, batch):
-            return outcome
+            return self._tell_catalogs(snapshot, outcome)
         if fetched.begun is None:
             return self._commit_rows(snapshot, point, batch, None, outcome)
         # The schemas of this round, before the next batch asks for newer ones.
@@ -372,6 +377,7 @@ class StreamSync:
         else:
             result = table.write(operation, rows.data, complete=complete)
         self._waiting = None
+        self._catalogs_due = 0.0 if result.service_errors else math.inf
         if batch.checkpoint is not None:
             self._tell_source(batch.checkpoint)
         count = None if rows is None else rows.row_count
@@ -382,6 +388,15 @@ class StreamSync:
             error_count=errors,
             service_errors=result.service_errors,
         )
+
+    def _tell_catalogs(self, snapshot: TableSnapshot | None, outcome: SyncResult) -> SyncResult:
+        """A round without a commit. It syncs catalogs too, if that is asked for, and they were not told since then."""
+        if not self.run.config.force_empty_sync or snapshot is None or time.monotonic() < self._catalogs_due:
+            return outcome
+        with self._step("sync"):
+            failures = self._open().client.sync_catalogs()
+        self._catalogs_due = time.monotonic() + _NEXT_SYNC_SECONDS if failures else math.inf
+        return attrs.evolve(outcome, service_errors=failures)
 
     def _without_a_row(self, rows: StreamerRows, outcome: SyncResult) -> SyncResult:
         """A round that would make the table, and has no good row: its errors are kept, and nothing is committed."""

@@ -88,7 +88,7 @@ FLAGS: Final[tuple[Flag, ...]] = (
     Flag(("--filter-dupes",), "switch", "Drop rows whose key is in the table; not with UPSERT.", "filter_dupes"),
     Flag(("--enable-sync", "--enable-hive-sync"), "switch", "Sync catalogs after each commit.", "enable_sync"),
     Flag(("--sync-tool-classes",), "text", "The tools of --enable-sync.", "sync_tool_classes"),
-    Flag(("--force-empty-sync",), "switch", "Sync after commits without rows, too.", "force_empty_sync"),
+    Flag(("--force-empty-sync",), "switch", "Sync catalogs after rounds without a commit, too.", "force_empty_sync"),
     Flag(("--continuous",), "switch", "Round after round, until it is stopped.", "continuous"),
     Flag(
         ("--min-sync-interval-seconds",), "number", "The least time from start to start of two rounds.",
@@ -187,7 +187,7 @@ class StreamerConfig:
         filter_dupes: Whether rows whose key is in the table are dropped.
         enable_sync: Whether catalogs are brought up to date.
         sync_tool_classes: The tools for that; None for HiveSyncTool.
-        force_empty_sync: Whether also after commits without rows.
+        force_empty_sync: Whether also after rounds without a commit; in continuous mode, after the first of several.
         continuous: Whether rounds follow each other.
         min_sync_interval_seconds: From start to start of two rounds.
         max_pending_compactions: Rounds wait while so many are pending.

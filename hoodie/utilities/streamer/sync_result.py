@@ -19,9 +19,11 @@ class SyncResult:
         position_after: The position after it.
         error_count: The number of messages and rows that became errors.
         backlog: The number of rows, files or instants that wait at the source; None if it is not known.
-        seconds: The duration of each step: ``resume``, ``fetch``, ``write``, ``errors``, ``commit``, and ``total``.
+        seconds: The duration of each step: ``resume``, ``fetch``, ``write``, ``errors``, ``commit``, ``sync``, and
+            ``total``.
         details: Further numbers of the source, by Hudi's names of gauges.
-        service_errors: Errors of table services, callbacks and catalogs after the commit, which stands.
+        service_errors: Errors of table services, callbacks and catalogs after the commit, which stands; of
+            catalogs after a round without a commit.
     """
 
     instant_time: str | None = None

@@ -51,6 +51,7 @@ CALLS: dict[str, Callable[[HoodieLocalWriteClient, str, Any], object]] = {
     "rollback_failed_writes": lambda c, instant, result: c.rollback_failed_writes(),
     "clean": lambda c, instant, result: c.clean(),
     "archive": lambda c, instant, result: c.archive(),
+    "sync_catalogs": lambda c, instant, result: c.sync_catalogs(),
     "compact": lambda c, instant, result: c.compact(),
     "schedule_log_compaction": lambda c, instant, result: c.schedule_log_compaction(),
     "log_compact": lambda c, instant, result: c.log_compact(),
