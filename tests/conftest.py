@@ -23,6 +23,7 @@ from hoodie.table import open_table
 from hoodie.transaction.lock.lock_manager import clock_skew_ms
 from tests.support import cases
 from tests.support.hookable_storage import Faults, FaultyStorage, use_for_local_files
+from tests.support.kafka_tests import kafka_line
 from tests.support.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
 from tests.support.postgres_server import find_postgres, running_postgres
 from tests.support.services_table import ServicesTable
@@ -96,10 +97,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
-    """Say which cases ran, and how those that failed are run again."""
+    """Say which cases ran, how those that failed are run again, and whether tests with Kafka ran."""
     reports = [*terminalreporter.stats.get("failed", []), *terminalreporter.stats.get("error", [])]
     for line in cases.last_lines(config, [report.nodeid for report in reports]):
         terminalreporter.write_line(line)
+    if (told := kafka_line(terminalreporter.stats)) is not None:
+        terminalreporter.write_line(told)
 
 
 def _check_reasons(items: Sequence[pytest.Item]) -> None:
