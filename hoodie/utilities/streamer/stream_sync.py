@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -37,7 +36,6 @@ from hoodie.exception import (
     HoodieStreamerException,
     TableNotFoundException,
 )
-from hoodie.threads import start_thread
 from hoodie.utilities.config.error_table_config import ErrorWriteFailureStrategy, HoodieErrorTableConfig
 from hoodie.utilities.config.streamer_properties import StreamerProperties
 from hoodie.utilities.config.streamer_run_config import HoodieStreamerConfig
@@ -46,6 +44,7 @@ from hoodie.utilities.ingestion.error_spool import ErrorSpool
 from hoodie.utilities.schema.schema_provider import SchemaProvider
 from hoodie.utilities.sources.checkpoint import Checkpoint
 from hoodie.utilities.sources.source import InputBatch, Source
+from hoodie.utilities.streamer.batches_ahead import BatchesAhead, StoppedWaiting
 from hoodie.utilities.streamer.check_of_table import check_of_table, key_fields_of_table
 from hoodie.utilities.streamer.checkpoint_utils import (
     CheckpointKeys,
@@ -55,15 +54,12 @@ from hoodie.utilities.streamer.checkpoint_utils import (
 )
 from hoodie.utilities.streamer.offset_validator import SparkKafkaOffsetValidator
 from hoodie.utilities.streamer.streamer_config import StreamerConfig
-from hoodie.utilities.streamer.streamer_engine import BegunBatch, RowPlan, StreamerEngine, StreamerRows
+from hoodie.utilities.streamer.streamer_engine import RowPlan, StreamerEngine, StreamerRows
 from hoodie.utilities.streamer.sync_result import SyncResult
 from hoodie.utilities.transform.transformer import Transformer
 
 logger = logging.getLogger(__name__)
 
-_GRACE_SECONDS = 2.0
-"""The time that the end of a run, or a failed round, waits for a source that is fetching."""
-_LOOK_SECONDS = 0.2
 _NEXT_SYNC_SECONDS = 60.0
 """The pause after a sync of catalogs without a commit that failed."""
 _OVERWRITES = ("insert_overwrite", "insert_overwrite_table")
@@ -124,19 +120,6 @@ class StreamerRun:
     offsets: SparkKafkaOffsetValidator | None = None
 
 
-class _StoppedWaiting(Exception):
-    """A round that waits for its source is not wanted any more: a signal that never leaves this module."""
-
-
-@attrs.define
-class _Fetched:
-    """A batch that the engine has begun to read, and the position that it was asked for."""
-
-    asked: Checkpoint | None
-    batch: InputBatch
-    begun: BegunBatch | None
-
-
 class StreamSync:
     """Makes rounds, one after the other, for one table. Not thread safe.
 
@@ -151,17 +134,12 @@ class StreamSync:
         self._keys = CheckpointKeys(run.options.source_id)
         self._opened: AbstractContextManager[WritableTable] | None = None
         self._table: WritableTable | None = None
-        self._source_lock = threading.Lock()
-        self._last: BegunBatch | None = None
-        self._ahead: threading.Thread | None = None
-        self._next: _Fetched | None = None
+        self._batches: Final = BatchesAhead(
+            run.source, run.engine, run.schema_provider, run.config.source_limit, run.options.prefetch_max_bytes
+        )
         self._snapshot: TableSnapshot | None = None
         """The table as the round found it."""
         self._is_first = True
-        self._is_closed = False
-        self._is_stopping = threading.Event()
-        self._to_tell: Checkpoint | None = None
-        """A position of a commit that the source was not told of yet, as it is busy."""
         self._waiting: Checkpoint | None = None
         """The position of a source without rows, while there is neither a table nor a schema to make one."""
         self._catalogs_due = 0.0
@@ -183,7 +161,7 @@ class StreamSync:
         begun = time.perf_counter()
         try:
             result = self._sync()
-        except _StoppedWaiting:
+        except StoppedWaiting:
             return SyncResult()
         except BaseException as error:
             self._abandon(error)
@@ -193,7 +171,7 @@ class StreamSync:
 
     def stop_waiting(self) -> None:
         """Let a round that waits for a source end without one; a round that has its rows is not touched."""
-        self._is_stopping.set()
+        self._batches.stop_waiting()
 
     def make_way(self, max_compactions: int, max_clusterings: int) -> str | None:
         """Carry out pending services of the table, as far as this run may, until fewer than these are pending.
@@ -245,14 +223,13 @@ class StreamSync:
 
     def close(self) -> None:
         """Give back the client, the source and their threads; asynchronous services of the table are waited for."""
-        self._is_closed = True
-        self._drop_fetched()
+        self._batches.close()
         opened, self._opened, self._table = self._opened, None, None
         try:
             if opened is not None:
                 opened.__exit__(None, None, None)
         finally:
-            self._close_source()
+            self._batches.close_source()
             if self.run.error_writer is not None:
                 self.run.error_writer.close()
             self.run.engine.close()
@@ -268,7 +245,7 @@ class StreamSync:
                 point = ResumePoint(self._waiting)
             self._retry_pending(snapshot)
         with self._step("fetch"):
-            fetched = self._fetch(point.checkpoint)
+            fetched = self._batches.fetch(point.checkpoint)
         batch = fetched.batch
         outcome = SyncResult(
             size_bytes=batch.size_bytes,
@@ -283,9 +260,9 @@ class StreamSync:
             return self._commit_rows(snapshot, point, batch, None, outcome)
         # The schemas of this round, before the next batch asks for newer ones.
         plan = self._plan(outcome.position_before)
-        if snapshot is not None:
+        if run.config.continuous and snapshot is not None:
             # A source whose rows tell no types takes those of the table, so the table has to be there.
-            self._begin_ahead(fetched)
+            self._batches.begin_ahead(fetched)
         rows = run.engine.rows_of(fetched.begun, plan)
         try:
             return self._commit_rows(snapshot, point, batch, rows, outcome)
@@ -379,7 +356,7 @@ class StreamSync:
         self._waiting = None
         self._catalogs_due = 0.0 if result.service_errors else math.inf
         if batch.checkpoint is not None:
-            self._tell_source(batch.checkpoint)
+            self._batches.tell_source(batch.checkpoint)
         count = None if rows is None else rows.row_count
         return attrs.evolve(
             outcome,
@@ -485,114 +462,6 @@ class StreamSync:
         if self.run.config.retry_pending_clustering:
             self._open().client.cluster()
 
-    def _tell_source(self, checkpoint: Checkpoint) -> None:
-        self._to_tell = checkpoint
-        # A source that fetches the next batch hears of the commit before the fetch after that.
-        if self._source_lock.acquire(blocking=False):
-            try:
-                self._tell_what_waits()
-            finally:
-                self._source_lock.release()
-
-    def _tell_what_waits(self) -> None:
-        """Tell the source of the newest commit, if it was not told yet; called with its lock."""
-        checkpoint, self._to_tell = self._to_tell, None
-        if checkpoint is None:
-            return
-        try:
-            self.run.source.on_commit(checkpoint)
-        except Exception as error:
-            # The rows are committed, whatever the source makes of that.
-            logger.warning("the source could not be told of the commit of %r: %s", checkpoint.position, error)
-
-    def _close_source(self) -> None:
-        """Close the source; one that is still fetching is closed by the thread that fetches, once that ends."""
-        if not self._source_lock.acquire(timeout=_GRACE_SECONDS):
-            logger.warning("the source is still fetching; it is closed when that ends, and nobody waits for it")
-            return
-        try:
-            self._tell_what_waits()
-            self.run.source.close()
-        finally:
-            self._source_lock.release()
-
-    # --- the source ---------------------------------------------------------------------------------------------
-
-    def _fetch(self, checkpoint: Checkpoint | None) -> _Fetched:
-        """The next batch: the one that was fetched ahead, if it is the right one."""
-        fetched = self._take_fetched()
-        if fetched is not None:
-            if not fetched.batch.is_empty and fetched.asked == checkpoint:
-                self._last = fetched.begun
-                return fetched
-            _close(fetched)
-        fetched = self._fetch_anew(checkpoint)
-        self._last = fetched.begun
-        return fetched
-
-    def _fetch_anew(self, checkpoint: Checkpoint | None) -> _Fetched:
-        run = self.run
-        with self._source_lock:
-            self._tell_what_waits()
-            if run.schema_provider is not None:
-                run.schema_provider.refresh()
-            batch = run.source.fetch(checkpoint, run.config.source_limit)
-        if batch.is_empty:
-            return _Fetched(checkpoint, batch, None)
-        return _Fetched(checkpoint, batch, run.engine.begin(batch, run.options.prefetch_max_bytes))
-
-    def _begin_ahead(self, fetched: _Fetched) -> None:
-        """Let a thread fetch the batch after one, as soon as the latter is decoded."""
-        following, begun = fetched.batch.checkpoint, fetched.begun
-        if not self.run.config.continuous or following is None or begun is None:
-            return
-
-        def fetch() -> None:
-            begun.wait()
-            if self._is_closed:
-                return
-            try:
-                fetched = self._fetch_anew(attrs.evolve(following, is_given=False))
-            except Exception as error:
-                # The next round fetches again, and tells its own error.
-                logger.info("the next batch could not be fetched ahead: %s", error)
-                fetched = None
-            if fetched is not None and self._ahead is threading.current_thread():
-                self._next = fetched
-            elif fetched is not None:
-                _close(fetched)
-            if self._is_closed:
-                self._close_source()
-
-        self._ahead = threading.Thread(target=fetch, name="hoodie-streamer-ahead", daemon=True)
-        start_thread(self._ahead)
-
-    def _take_fetched(self) -> _Fetched | None:
-        """The batch that was fetched ahead; ends what reads the batch before it."""
-        last, self._last = self._last, None
-        if last is not None:
-            last.close()
-        ahead = self._ahead
-        while ahead is not None and ahead.is_alive():
-            ahead.join(_LOOK_SECONDS)
-            if self._is_stopping.is_set() and ahead.is_alive():
-                raise _StoppedWaiting
-        self._ahead = None
-        fetched, self._next = self._next, None
-        return fetched
-
-    def _drop_fetched(self) -> None:
-        """End what reads ahead; a source that does not answer is not waited for."""
-        ahead, self._ahead = self._ahead, None
-        last, self._last = self._last, None
-        if last is not None:
-            last.close()
-        if ahead is not None:
-            ahead.join(_GRACE_SECONDS)
-        fetched, self._next = self._next, None
-        if fetched is not None:
-            _close(fetched)
-
     # --- the table ----------------------------------------------------------------------------------------------
 
     def _open(self) -> WritableTable:
@@ -607,7 +476,7 @@ class StreamSync:
 
     def _abandon(self, error: BaseException) -> None:
         """Close the client after a failed round, so that what it began is rolled back."""
-        self._drop_fetched()
+        self._batches.drop()
         opened, self._opened, self._table = self._opened, None, None
         if opened is not None:
             try:
@@ -623,11 +492,6 @@ class StreamSync:
             yield
         finally:
             self._steps[name] = self._steps.get(name, 0.0) + time.perf_counter() - begun
-
-
-def _close(fetched: _Fetched) -> None:
-    if fetched.begun is not None:
-        fetched.begun.close()
 
 
 def _written(result: HoodieWriteResult) -> int:
