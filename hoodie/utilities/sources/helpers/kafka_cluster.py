@@ -81,6 +81,7 @@ class KafkaCluster:
         self._config = config
         self._topic = topic
         self._client: Any = None
+        self._topic_id: str | None = None
         self._last_problem: tuple[bool, str] | None = None
         self._silence = self._silence_of("anything")
         self._is_committed_only = settings.settings.get("isolation.level") != "read_uncommitted"
@@ -101,6 +102,10 @@ class KafkaCluster:
             topics = confluent_kafka.TopicCollection([self._topic])
             found = self._one(self._open().describe_topics(topics, request_timeout=timeout_s), timeout_s)
             topic_id = str(found.topic_id)
+            if self._topic_id not in (None, topic_id):
+                # Older clients go on asking for the leaders of the topic that is gone.
+                self.close()
+            self._topic_id = topic_id
             partitions = tuple(sorted(one.id for one in found.partitions))
             return TopicDescription(self._topic, partitions, None if topic_id in _NO_ID else topic_id)
 
