@@ -158,10 +158,12 @@ class KafkaSource(Source):
         """The ranges that are read apart from each other: one of each task of Spark, or all of them in this process."""
         wanted = [one for one in plan.ranges if one.count]
         if self.context.spark is None:
-            return [self._ranges(merged_ranges(wanted))]
-        return [self._ranges([one]) for one in wanted]
+            return [self._ranges(plan.topic, merged_ranges(wanted))]
+        return [self._ranges(plan.topic, [one]) for one in wanted]
 
-    def _ranges(self, ranges: Sequence[OffsetRange], max_messages: int | None = None) -> KafkaRanges:
+    def _ranges(
+        self, topic: TopicDescription, ranges: Sequence[OffsetRange], max_messages: int | None = None
+    ) -> KafkaRanges:
         return KafkaRanges(
             self.settings,
             self.topic,
@@ -169,11 +171,13 @@ class KafkaSource(Source):
             self.columns.parts,
             self.config.enable_fail_on_data_loss,
             max_messages,
+            # Nobody knows which process of Spark reads the next ranges.
+            topic.topic_id if self.context.spark is None else None,
         )
 
     def _first_messages(self, plan: OffsetPlan) -> Sequence[bytes]:
         ranges = merged_ranges(plan.ranges)
-        read = self._ranges(ranges, max(_SAMPLED_OF_EACH, _SAMPLED // len(ranges)))
+        read = self._ranges(plan.topic, ranges, max(_SAMPLED_OF_EACH, _SAMPLED // len(ranges)))
         return [value for messages in read.blocks() for value in messages.values if value]
 
     def _limit_of_bytes(
@@ -182,7 +186,7 @@ class KafkaSource(Source):
         def limit_of(topic: TopicDescription, starts: Mapping[int, int], ends: Mapping[int, int]) -> int:
             largest = sorted(ends, key=lambda partition: starts[partition] - ends[partition])[:_SAMPLED_PARTITIONS]
             ranges = [OffsetRange(partition, starts[partition], ends[partition]) for partition in largest]
-            blocks = list(self._ranges(ranges, _SAMPLED_OF_EACH).blocks())
+            blocks = list(self._ranges(topic, ranges, _SAMPLED_OF_EACH).blocks())
             sizes = [
                 len(value or b"") + len(key or b"")
                 for block in blocks

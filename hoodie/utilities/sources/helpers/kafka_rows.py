@@ -15,7 +15,7 @@ import pyarrow as pa
 from hoodie.exception import HoodieConfigException, HoodieReadFromSourceException
 from hoodie.utilities.config.kafka_source_config import KafkaSourceConfig, Tombstones
 from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason, error_batch, shown_payload
-from hoodie.utilities.sources.helpers.kafka_reader import MessageParts
+from hoodie.utilities.sources.helpers.kafka_received import MessageParts
 from hoodie.utilities.sources.helpers.message_decoder import MessageDecoder, Messages
 from hoodie.utilities.sources.source import DecodedBatch, RowOrigin
 
