@@ -24,7 +24,7 @@ from hoodie.common.config.property import (
 )
 from hoodie.config.hudi_keys import load_hudi_keys
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
-from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
+from hoodie.exception import HoodieConfigException
 from hoodie.merge.merge_properties import MERGER_KEYS
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class HollowCommitHandling(StrEnum):
 
 
 class IncrementalFormat(StrEnum):
-    """The rows of an incremental query: latest states, or (not supported) changes.
+    """The rows of an incremental query: the latest state of each row that was written, or changes.
 
     Hudi: DataSourceReadOptions.INCREMENTAL_FORMAT.
     """
@@ -94,7 +94,8 @@ class HoodieReadConfig(PropertyGroup):
     incremental_format: IncrementalFormat = property_field(
         "hoodie.datasource.query.incremental.format", choice(IncrementalFormat), IncrementalFormat.LATEST_STATE
     )
-    """``latest_state``; ``cdc`` is refused."""
+    """Of an incremental query: ``latest_state``, the latest value of each row that was written; or ``cdc``, the
+    changes of rows, deletes included."""
     full_table_scan: bool | None = property_field(
         "hoodie.datasource.read.incr.fallback.fulltablescan.enable", boolean(), None
     )
@@ -146,7 +147,6 @@ class HoodieReadConfig(PropertyGroup):
 
         Raises:
             HoodieConfigException: Names are unknown or values are not allowed; the message lists all of them.
-            HoodieNotSupportedException: Changes (CDC) are asked for.
         """
         check_properties(options, "options")
         own = {key.lower(): key for key in all_keys([cls])}
@@ -169,11 +169,6 @@ class HoodieReadConfig(PropertyGroup):
         config = read_group(cls, given, problems)
         if problems:
             raise HoodieConfigException("; ".join(problems))
-        if config.incremental_format is IncrementalFormat.CDC:
-            raise HoodieNotSupportedException(
-                "hoodie.datasource.query.incremental.format=cdc: hoodie does not read change data; leave it out to get "
-                "the latest state of each changed row"
-            )
         if ignored:
             logger.info("options that change no row of a query are ignored: %s", ", ".join(ignored))
         return config

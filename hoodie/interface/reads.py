@@ -13,6 +13,7 @@ from hoodie.config.read_config import HoodieReadConfig
 from hoodie.merge.merge_properties import MERGER_KEYS
 from hoodie.query import arrow_reader
 from hoodie.query.arrow_reader import scan
+from hoodie.query.change_plan import ChangePlan
 from hoodie.query.read_plan import ReadPlan
 from hoodie.query.table_query import ReadArguments, shows_arguments
 from hoodie.storage.storage_options import StorageOptions
@@ -40,7 +41,7 @@ def plan_read(
     catalog: CatalogTables | str | None = None,
     storage_options: StorageOptions | None = None,
     **arguments: Unpack[ReadArguments],
-) -> ReadPlan:
+) -> ReadPlan | ChangePlan:
     """Plan a read of a table: the files that `read_table` would read, and the files that it would leave out and why.
 
     Arguments and errors are those of `read_table`.
@@ -82,6 +83,11 @@ def read_table(
             rows. Partitions, files and row groups without such rows are not read.
         query_type: ``snapshot``; ``incremental``, which needs ``begin``; or ``read_optimized``, which reads only base
             files: of a merge-on-read table the rows of its last compaction.
+        query_format: The form of an incremental query: ``latest_state``, or ``cdc`` for the changes of rows, deletes
+            included: ``op`` (``i``, ``u`` or ``d``), ``_hoodie_commit_time``, and the rows ``before`` and ``after`` as
+            structs of the user's columns. ``columns`` names columns of these rows then, and a change passes ``filters``
+            if the row before or after it does. A table that stores no changes gives the difference of its states at
+            the begin and at the end.
         as_of: Read the table as it was at this time: an instant (``"20260102101530123"``), a date (``"2026-01-02"``),
             a time (``"2026-01-02 10:15:30.123"``; without a fraction, all of that second), seconds or milliseconds
             since 1970, or a date or datetime of Python. Times without a zone are in the timeline's (UTC, unless the
@@ -154,6 +160,8 @@ def dataset(
         >>> polars.scan_pyarrow_dataset(trips).filter(polars.col("fare") > 50).collect()  # doctest: +SKIP
     """
     # Imported here because it imports pandas, which takes longer than the rest of hoodie.
+    from hoodie.query.change_dataset import HoodieChangeDataset
     from hoodie.query.dataset import HoodieDataset
 
-    return HoodieDataset(plan_read(base_path, catalog=catalog, storage_options=storage_options, **arguments))
+    plan = plan_read(base_path, catalog=catalog, storage_options=storage_options, **arguments)
+    return HoodieChangeDataset(plan) if isinstance(plan, ChangePlan) else HoodieDataset(plan)

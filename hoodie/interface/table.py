@@ -48,7 +48,7 @@ from hoodie.interface.table_reads import Columns, TableReads, check_limit
 from hoodie.metadata.reader.index_definitions import load_index_definitions
 from hoodie.picture.picture import Picture
 from hoodie.picture.pictures import draw
-from hoodie.query.arrow_reader import plan_read
+from hoodie.query.arrow_reader import plan_rows
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import ReadPlan
 from hoodie.query.slice_ranges import range_columns
@@ -231,7 +231,7 @@ class Table(TableReads):
     # --- reading ------------------------------------------------------------------------------------------------
 
     def _plan(self, columns: Columns, where: Filters, as_of: QueryTime | None = None) -> ReadPlan:
-        return plan_read(
+        return plan_rows(
             self._path,
             columns=columns,
             filters=where,

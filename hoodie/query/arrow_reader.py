@@ -13,6 +13,8 @@ import pyarrow as pa
 from hoodie.config.read_config import QueryType
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.file_group_reader import HoodieFileGroupReader, count_rows, scan_file_groups
+from hoodie.query.change_plan import ChangePlan
+from hoodie.query.change_planner import plan_changes
 from hoodie.query.planner import plan_query
 from hoodie.query.read_plan import ReadPlan
 from hoodie.query.read_task import task_of
@@ -23,18 +25,37 @@ from hoodie.storage.storage_options import StorageOptions
 @shows_arguments
 def plan_read(
     base_path: str, *, storage_options: StorageOptions | None = None, **arguments: Unpack[ReadArguments]
-) -> ReadPlan:
+) -> ReadPlan | ChangePlan:
     """Plan a read of a table by its path. Arguments and errors are those of `hoodie.read_table`."""
+    query = _query(arguments)
+    if query.changes is not None:
+        return plan_changes(base_path, query, storage_options)
+    return plan_query(base_path, query, storage_options)
+
+
+def _query(arguments: ReadArguments) -> TableQuery:
     query = TableQuery.of(**arguments)
     if query.query_type is QueryType.INCREMENTAL and query.config.incremental_filters:
         raise HoodieNotSupportedException(
             "hoodie.datasource.read.incr.filters holds conditions of SQL, which need Spark: give filters instead, or "
             "call hoodie.spark.read"
         )
-    return plan_query(base_path, query, storage_options)
+    return query
 
 
-def scan(plan: ReadPlan, *, keeps_all: bool = False) -> pa.RecordBatchReader:
+def plan_rows(
+    base_path: str, *, storage_options: StorageOptions | None = None, **arguments: Unpack[ReadArguments]
+) -> ReadPlan:
+    """Plan a read like `plan_read`, for callers that take rows and no changes.
+
+    Raises:
+        HoodieNotSupportedException: The query asks for changes.
+        HoodieException: See `hoodie.read_table`.
+    """
+    return plan_query(base_path, _query(arguments), storage_options)
+
+
+def scan(plan: ReadPlan | ChangePlan, *, keeps_all: bool = False) -> pa.RecordBatchReader:
     """The rows of a plan as a stream, on all cores.
 
     Memory: some batches, the footers of some files, and the log records of one file slice.
@@ -44,6 +65,8 @@ def scan(plan: ReadPlan, *, keeps_all: bool = False) -> pa.RecordBatchReader:
         keeps_all: Whether the caller keeps all batches, so that no thread has to wait for it.
     """
     schema = plan.result_schema
+    if isinstance(plan, ChangePlan):
+        return pa.RecordBatchReader.from_batches(schema, plan.batches())
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in scan_file_groups(readers_of(plan), keeps_all=keeps_all):

@@ -106,7 +106,7 @@ def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
     timeline = snapshot.active_timeline
     begin, end = query.times.begin_time(timeline.timezone), query.times.end_time(timeline.timezone)
     if timeline.layout.has_completion_times:
-        return _range_of_completions(snapshot, begin, end)
+        return range_of_completions(snapshot, begin, end)
     for time in (begin, end):
         if time is not None:
             check_not_undone(timeline, time)
@@ -127,7 +127,7 @@ def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
         last = completed.last_instant
         end = last.requested_time if last is not None else timeline.newest_archived_time()
     if end is not None:
-        end = _end_before_holes(timeline, completed, begin, end, query.config.hollow_commits)
+        end = end_before_holes(timeline, completed, begin, end, query.config.hollow_commits)
     chosen_timeline = completed if end is None else completed.before_or_on(end)
     if begin is not None:
         chosen_timeline = chosen_timeline.after(begin)
@@ -138,13 +138,16 @@ def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
     return CommitRange(begin, end, chosen_timeline.instants, False, is_complete, end, later)
 
 
-def _range_of_completions(snapshot: TableSnapshot, begin: str | None, end: str | None) -> CommitRange:
+def range_of_completions(
+    snapshot: TableSnapshot, begin: str | None, end: str | None, *, reads_table: bool = True
+) -> CommitRange:
     """The commits that were completed in a range of times.
 
     Args:
         snapshot: A table whose timeline has completion times.
         begin: They were completed after this time; None for no limit.
         end: They were completed up to this time; None for no limit.
+        reads_table: Whether a range without a begin is read from the table as of its end, by an instant time.
 
     Raises:
         HoodieException: A limit is a time that a restore has undone. Or there is no begin, so that the table is read as
@@ -168,7 +171,7 @@ def _range_of_completions(snapshot: TableSnapshot, begin: str | None, end: str |
     if snapshot.table_config.table_type == HoodieTableType.MERGE_ON_READ:
         # Compactions do not count: commits that they merge were completed before their request.
         late = [instant for instant in late if instant.action is not Action.COMMIT]
-    if late and begin is None:
+    if late and begin is None and reads_table:
         raise HoodieException(
             f"reading {snapshot.base_path} up to {end}: {late[0]} was requested before {last}, which was completed by "
             f"then, and was completed later, at {ends[late[0]]}. So no instant names the table of that time: end at "
@@ -317,20 +320,27 @@ def first_pending(timeline: HoodieActiveTimeline, begin: str | None, end: str) -
     return (pending if begin is None else pending.after(begin)).first_instant
 
 
-def _end_before_holes(
+def end_before_holes(
     timeline: HoodieActiveTimeline,
     completed: HoodieTimeline,
     begin: str | None,
     end: str,
     handling: HollowCommitHandling,
 ) -> str:
-    """The end of a range, moved before the first pending commit if the query asks for that.
+    """The end of a range of requested times, moved before the first pending commit if the query asks for that.
+
+    Args:
+        timeline: The timeline of the table.
+        completed: Its completed writes.
+        begin: Pending commits up to this time do not count; None: all do.
+        end: The end of the range.
+        handling: The treatment of pending commits.
 
     Raises:
         HoodieException: A commit is pending, and the query does not choose how to handle it.
     """
     hole = first_pending(timeline, begin, end)
-    if hole is None:
+    if hole is None or handling is HollowCommitHandling.USE_TRANSITION_TIME:
         return end
     if handling is HollowCommitHandling.BLOCK:
         last = completed.before(hole.requested_time).last_instant

@@ -70,7 +70,7 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
             f"reading {snapshot.base_path} {commits}: commits of the range are archived. "
             + _advice(earliest, not commits.is_named)
         )
-    written = _read_metadata(snapshot, commits.instants)
+    written = read_metadata(snapshot, commits.instants)
     files = _files_of(snapshot, written)
     if snapshot.table_config.table_type == HoodieTableType.MERGE_ON_READ:
         return _slices_at_end(snapshot, commits, files)
@@ -91,10 +91,19 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
     ]
 
 
-def _read_metadata(
+def read_metadata(
     snapshot: TableSnapshot, instants: Sequence[HoodieInstant]
 ) -> dict[HoodieInstant, HoodieCommitMetadata]:
-    """The metadata of commits, in their order; some may be archived."""
+    """The metadata of commits, in their order; some may be archived.
+
+    Args:
+        snapshot: The table.
+        instants: Completed commits.
+
+    Raises:
+        HoodieCorruptedDataException: The metadata of a commit is damaged.
+        HoodieIOException: Storage failed.
+    """
     timeline = snapshot.active_timeline
     completed = frozenset(timeline.completed_writes())
     active = [instant for instant in instants if instant in completed]

@@ -11,12 +11,14 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from hoodie.common.data.expression_tree import columns_of, parse_expression
+from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.exception import HoodieException, HoodieNotSupportedException
 from hoodie.io.parquet.parquet_fragments import StorageHandler, parquet_format
 from hoodie.query.arrow_reader import count, scan
 from hoodie.query.planner import narrowed
 from hoodie.query.read_plan import ReadPlan
 from hoodie.query.table_query import Filters
+from hoodie.storage.storage import HoodieStorage
 
 Columns = Sequence[str] | Mapping[str, pc.Expression] | None
 
@@ -31,7 +33,7 @@ class _HeldFiles(StorageHandler):
             HoodieException: Always.
         """
         raise HoodieException(
-            f"this dataset has a filter, is an incremental query, or merges log files with base files, and pyarrow "
+            "this dataset has a filter, is an incremental query, or merges log files with base files, and pyarrow "
             f"scans its file {path} alone: call to_table() or scanner() of the dataset itself, instead of a union of "
             "datasets, Scanner.from_dataset or acero; get_fragments() gives the files with all their rows, if there "
             "are no log files"
@@ -52,10 +54,14 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
 
     def __init__(self, plan: ReadPlan) -> None:
         self.plan = plan
-        are_all_rows = plan.row_filter is None and plan.log_merging is None
-        handler = StorageHandler if are_all_rows else _HeldFiles
-        filesystem = fs.PyFileSystem(handler(plan.snapshot.storage))
-        super().__init__(_fragments(plan, filesystem), plan.result_schema, parquet_format(), filesystem)
+        can_scan_files = plan.row_filter is None and plan.log_merging is None
+        self._open(plan.base_files, plan.result_schema, plan.snapshot.storage, can_scan_files=can_scan_files)
+
+    def _open(
+        self, files: Sequence[HoodieBaseFile], schema: pa.Schema, storage: HoodieStorage, *, can_scan_files: bool
+    ) -> None:
+        filesystem = fs.PyFileSystem((StorageHandler if can_scan_files else _HeldFiles)(storage))
+        super().__init__(_fragments(files, filesystem), schema, parquet_format(), filesystem)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return HoodieDataset, (self.plan,)
@@ -94,7 +100,7 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
                 "of base files, so its fragments are not its rows: call to_table(), to_batches() or scanner(); or "
                 "read the base files alone with query_type='read_optimized'; or compact the table first"
             )
-        yield from _fragments(plan, fs.PyFileSystem(StorageHandler(plan.snapshot.storage)))
+        yield from _fragments(plan.base_files, fs.PyFileSystem(StorageHandler(plan.snapshot.storage)))
 
     def scanner(self, columns: Columns = None, filter: Filters = None, **options: Any) -> ds.Scanner:
         """A scan of the rows.
@@ -146,10 +152,8 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
         return ds.dataset(self.to_table().join_asof(right_dataset.to_table(), *arguments, **options))
 
 
-def _fragments(plan: ReadPlan, filesystem: fs.FileSystem) -> list[ds.Fragment]:
-    return [
-        parquet_format().make_fragment(file.path, filesystem, file_size=file.size_bytes) for file in plan.base_files
-    ]
+def _fragments(files: Sequence[HoodieBaseFile], filesystem: fs.FileSystem) -> list[ds.Fragment]:
+    return [parquet_format().make_fragment(file.path, filesystem, file_size=file.size_bytes) for file in files]
 
 
 def _scanner(

@@ -31,7 +31,7 @@ from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant_time import in_order, is_after
 from hoodie.config.read_config import QueryType
-from hoodie.exception import HoodieIOException
+from hoodie.exception import HoodieIOException, HoodieNotSupportedException
 from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.reader_context import HoodieReaderContext
@@ -100,6 +100,7 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
     Raises:
         HoodieException: See `plan_query`.
     """
+    refuse_changes(query)
     snapshot.table_config.check_readable()
     query.times.check_range(snapshot.active_timeline.timezone)
     if snapshot.load_avro_schema() is None:
@@ -139,6 +140,22 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
     )
     context = attrs.evolve(plan.context, instant_range=commits.instant_range)
     return attrs.evolve(plan, query=query, read_at=str(commits), context=context)
+
+
+def refuse_changes(query: TableQuery) -> None:
+    """Refuse a query of changes, for readers of rows.
+
+    Args:
+        query: The query.
+
+    Raises:
+        HoodieNotSupportedException: It asks for changes.
+    """
+    if query.changes is not None:
+        raise HoodieNotSupportedException(
+            "query_format='cdc' (hoodie.datasource.query.incremental.format=cdc) asks for changes, and here rows are "
+            "read: leave it out, or call hoodie.read_table(..., query_type='incremental', query_format='cdc')"
+        )
 
 
 def plan_of_slices(

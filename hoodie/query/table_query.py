@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
+from enum import StrEnum
 from inspect import Parameter, signature
 from typing import Any, Self, TypeAlias, TypedDict, TypeVar
 
@@ -14,7 +15,7 @@ from hoodie.common.config.property import to_property_value
 from hoodie.common.table.timeline.instant_time import is_after, query_time
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
-from hoodie.config.read_config import HoodieReadConfig, QueryType
+from hoodie.config.read_config import HoodieReadConfig, IncrementalFormat, QueryType
 from hoodie.exception import HoodieConfigException
 from hoodie.merge.merge_properties import MERGER_KEYS
 from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
@@ -36,6 +37,7 @@ class QueryArguments(TypedDict, total=False):
     columns: str | Sequence[str] | None
     filters: Filters
     query_type: str
+    query_format: str | None
     as_of: QueryTime | None
     begin: QueryTime | None
     end: QueryTime | None
@@ -49,12 +51,34 @@ class ReadArguments(QueryArguments, total=False):
 
 EARLIEST = "earliest"
 _BEFORE_ALL = "000"
+_FORMAT = "hoodie.datasource.query.incremental.format"
 _OPTIONS = {
     "query_type": "hoodie.datasource.query.type",
     "as_of": "as.of.instant",
     "begin": "hoodie.datasource.read.begin.instanttime",
     "end": "hoodie.datasource.read.end.instanttime",
 }
+
+
+class ChangeForm(StrEnum):
+    """The form of changes: values of the table's types, or texts as Hudi gives them."""
+
+    TYPED = "typed"
+    HUDI = "hudi"
+
+
+@attrs.frozen
+class ChangeQuery:
+    """The wish for changes instead of rows.
+
+    Attributes:
+        form: Their form.
+        by_request: Whether the times of the range are requested times of commits, as in Hudi, in every version.
+            Otherwise they are those of other incremental queries: in versions 8 and 9 times of completion.
+    """
+
+    form: ChangeForm = ChangeForm.TYPED
+    by_request: bool = False
 
 
 @attrs.frozen
@@ -166,6 +190,7 @@ class TableQuery:
         config: The other options. The query type is also that of an argument.
         log_merge: The merge of log files.
         merger_class: The record merger of a table that merges by one; None if the caller names none.
+        changes: The wish for changes; None for rows.
     """
 
     columns: tuple[str, ...] | None = None
@@ -174,6 +199,7 @@ class TableQuery:
     config: HoodieReadConfig = attrs.field(factory=HoodieReadConfig)
     log_merge: HoodieLogMergeConfig = attrs.field(factory=HoodieLogMergeConfig)
     merger_class: str | None = None
+    changes: ChangeQuery | None = None
 
     @property
     def query_type(self) -> QueryType:
@@ -192,6 +218,7 @@ class TableQuery:
         columns: str | Sequence[str] | None = None,
         filters: Filters = None,
         query_type: str = "snapshot",
+        query_format: str | None = None,
         as_of: QueryTime | None = None,
         begin: QueryTime | None = None,
         end: QueryTime | None = None,
@@ -203,6 +230,8 @@ class TableQuery:
             columns: Names, or one name.
             filters: See `Filters`.
             query_type: One of `QueryType`.
+            query_format: The form of an incremental query, one of `IncrementalFormat`: ``cdc`` for changes in the
+                table's types. Hudi's option for the same asks for Hudi's form.
             as_of: See `QueryTimes`.
             begin: See `QueryTimes`.
             end: See `QueryTimes`.
@@ -231,9 +260,30 @@ class TableQuery:
             attrs.evolve(config, query_type=config.query_type or asked_type),
             HoodieLogMergeConfig.from_options(options),
             _merger_of(options),
+            _changes_of(query_format, config.incremental_format),
         )
+        if query.changes is not None and query.query_type is not QueryType.INCREMENTAL:
+            raise HoodieConfigException(
+                f"changes ({'query_format' if query_format else _FORMAT} = cdc) with a {query.query_type} query: give "
+                "query_type='incremental' (hoodie.datasource.query.type), and the begin of the range"
+            )
         query.times.check(query.query_type)
         return query
+
+
+def _changes_of(query_format: str | None, in_options: IncrementalFormat) -> ChangeQuery | None:
+    """The wish for changes, by the argument or by Hudi's option."""
+    if query_format is None:
+        return ChangeQuery() if in_options is IncrementalFormat.CDC else None
+    if not isinstance(query_format, str) or query_format.lower() not in set(IncrementalFormat):
+        raise HoodieConfigException(f"query_format {query_format!r}: hoodie has {', '.join(IncrementalFormat)}")
+    if IncrementalFormat(query_format.lower()) is IncrementalFormat.CDC:
+        return ChangeQuery()
+    if in_options is IncrementalFormat.CDC:
+        raise HoodieConfigException(
+            f"{_FORMAT} = cdc, and the argument query_format says {query_format!r}: give one of them"
+        )
+    return None
 
 
 def _merger_of(options: Mapping[str, Any] | None) -> str | None:

@@ -26,7 +26,7 @@ from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after, is_before, is_instant_time, newest, oldest
 from hoodie.config.read_config import HollowCommitHandling, HoodieReadConfig
 from hoodie.exception import HoodieConfigException, HoodieIOException, HoodieReadFromSourceException
-from hoodie.query.arrow_reader import plan_read
+from hoodie.query.arrow_reader import plan_rows
 from hoodie.query.commit_range import completion_of, last_archived, pending_writes
 from hoodie.query.planner import narrowed
 from hoodie.query.read_plan import ReadPlan
@@ -107,7 +107,7 @@ class HoodieIncrSource(Source):
     ) -> ReadPlan:
         scan = {_FULL_SCAN: "true"} if is_snapshot else {}
         try:
-            return plan_read(
+            return plan_rows(
                 config.path,
                 storage_options=self.context.storage_options,
                 query_type="incremental",

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hoodie.common.model.record_columns import META_COLUMNS, PARTITION_PATH_META
 from hoodie.exception import HoodieConfigException, HoodieException, HoodieReadFromSourceException
-from hoodie.query.arrow_reader import plan_read
+from hoodie.query.arrow_reader import plan_rows
 from hoodie.query.dataset import HoodieDataset
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.utilities.config.sql_source_config import SqlSourceConfig
@@ -103,7 +103,7 @@ class SqlRead(SourceRead):
     def _relation(self) -> Iterator[Any]:
         with open_duckdb({}, "SqlSource") as connection, _errors_of_query(self.query):
             for name, path in self.tables.items():
-                connection.register(name, HoodieDataset(plan_read(path, storage_options=self.storage_options)))
+                connection.register(name, HoodieDataset(plan_rows(path, storage_options=self.storage_options)))
             if not gives_rows(connection, self.query):
                 raise HoodieConfigException(f"{QUERY} is no query, so it gives no rows: {self.query}")
             relation = connection.sql(self.query)

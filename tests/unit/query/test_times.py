@@ -221,8 +221,9 @@ def test_options_of_hudi_mean_the_same_as_arguments(tmp_path: Path) -> None:
     by_options = hoodie.read_table(path, options=options)
     assert by_options.equals(hoodie.read_table(path, query_type="incremental", begin=first, end=second))
     assert by_options.num_rows
-    with pytest.raises(HoodieNotSupportedException, match="incremental.format=cdc"):
-        hoodie.read_table(path, options={"hoodie.datasource.query.incremental.format": "cdc"})
+    changes = hoodie.read_table(path, options={**options, "hoodie.datasource.query.incremental.format": "cdc"})
+    assert changes.column_names == ["op", "_hoodie_commit_time", "before", "after"]
+    assert changes["after"].combine_chunks().field("id").to_pylist() == by_options["id"].to_pylist()
 
 
 def test_a_glob_chooses_the_files_of_a_range(tmp_path: Path) -> None:

@@ -168,6 +168,22 @@ def _the_base_file(
     return newest
 
 
+def merged_latest_slice(slices: Sequence[FileSlice], pending: Collection[str]) -> FileSlice:
+    """The newest slice of a file group; while its compaction is pending, merged with the slice before.
+
+    Args:
+        slices: The committed slices of the group, newest first, at least one.
+        pending: The instants of pending compactions.
+    """
+    # Several are pending only for readers of a time at which none of them was completed.
+    latest = next((part for part in slices if part.base_instant_time not in pending), slices[-1])
+    merged = slices[: slices.index(latest) + 1]
+    if len(merged) == 1:
+        return latest
+    logs = sorted((log_file for part in merged for log_file in part.log_files), key=log_file_order)
+    return attrs.evolve(latest, log_files=tuple(logs))
+
+
 def _write_token_order(write_token: str) -> tuple[tuple[int, ...], str]:
     """A sort key that puts later attempts last: partition, stage and attempt ids grow within an application."""
     parts = write_token.split("-")
@@ -245,7 +261,7 @@ class HoodieTableFileSystemView:
                 partition_path,
                 files,
                 self._instants,
-                committed_file_name=self._committed_file_name,
+                committed_file_name=self.committed_file_name,
                 compactions=self._compactions,
                 completion_time=self._completion_time,
             )
@@ -305,7 +321,8 @@ class HoodieTableFileSystemView:
         Raises:
             HoodieIOException: The partition path would leave the table, or storage failed.
         """
-        return [self._merged_latest_slice(group.slices) for group in self.file_groups(partition_path)]
+        pending = self._instants.pending_compactions
+        return [merged_latest_slice(group.slices, pending) for group in self.file_groups(partition_path)]
 
     def latest_file_slices_before_or_on(self, partition_path: str, instant_time: str | None) -> list[FileSlice]:
         """The newest slice of each file group as of an instant; see `latest_base_files_before_or_on`.
@@ -316,7 +333,7 @@ class HoodieTableFileSystemView:
         found = []
         for group in self._file_groups_as_of(partition_path, instant_time):
             slices = self._slices_as_of(group, instant_time)
-            found += [self._merged_latest_slice(slices)] if slices else []
+            found += [merged_latest_slice(slices, self._instants.pending_compactions)] if slices else []
         return found
 
     @property
@@ -387,17 +404,17 @@ class HoodieTableFileSystemView:
             seen.append(attrs.evolve(part, log_files=tuple(sorted(logs, key=log_file_order))))
         return seen
 
-    def _merged_latest_slice(self, slices: Sequence[FileSlice]) -> FileSlice:
-        pending = self._instants.pending_compactions
-        # Several are pending only for readers of a time at which none of them was completed.
-        latest = next((part for part in slices if part.base_instant_time not in pending), slices[-1])
-        merged = slices[: slices.index(latest) + 1]
-        if len(merged) == 1:
-            return latest
-        logs = sorted((log_file for part in merged for log_file in part.log_files), key=log_file_order)
-        return attrs.evolve(latest, log_files=tuple(logs))
+    def committed_file_name(self, group_id: HoodieFileGroupId, instant_time: str) -> str | None:
+        """The name of a base file in the metadata of the commit that wrote it; None if it is not known.
 
-    def _committed_file_name(self, group_id: HoodieFileGroupId, instant_time: str) -> str | None:
+        Args:
+            group_id: Its file group.
+            instant_time: The commit.
+
+        Raises:
+            HoodieCorruptedDataException: The metadata of the commit is damaged.
+            HoodieIOException: Storage failed.
+        """
         if instant_time not in self._committed_names:
             names: dict[HoodieFileGroupId, str] = {}
             instant = self._timeline.completed_writes().find(instant_time)

@@ -1,0 +1,385 @@
+"""The parts of a plan of changes that tasks read, each in a process of its own.
+
+The changes of a file group come from stored change data, or from two states of its rows::
+
+    state before   state after   changes
+    a1 b1 c1       a1 b2 d1      delete of c1, update of b1 to b2, insert of d1
+
+Only rows that commits between the states wrote can be inserts or updates; their commit times tell. So few rows of
+large files are compared. A row that was written again without a change is no change.
+
+Hudi: org.apache.hudi.cdc.CDCFileGroupIterator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Final
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.data.equal_rows import equal_rows
+from hoodie.common.data.grouped_rows import take_rows
+from hoodie.common.data.row_filter import RowFilter
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.record_columns import COMMIT_TIME_META, RECORD_KEY_META
+from hoodie.common.table.cdc.cdc_inference_case import HoodieCDCInferenceCase
+from hoodie.common.table.cdc.cdc_operation import HoodieCDCOperation
+from hoodie.common.table.cdc.cdc_schemas import AFTER, BEFORE, OP, RECORD_KEY_FIELD
+from hoodie.common.table.timeline.instant_range import InstantRange
+from hoodie.common.table.timeline.visible_instants import VisibleInstants
+from hoodie.common.util.arrow_buffers import booleans_of, flags_in, numbers_of
+from hoodie.exception import HoodieCorruptedDataException
+from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.log.cdc_block import decode_cdc_block
+from hoodie.io.log.log_block import HoodieLogBlockType
+from hoodie.io.log.log_block_filter import LogBlockFilter
+from hoodie.io.log.log_file_reader import open_log_file
+from hoodie.io.log_row_store import concat_rows
+from hoodie.io.merging_reader import LogMerging
+from hoodie.io.parquet.key_search import KeyMatcher
+from hoodie.io.reader_context import HoodieReaderContext
+from hoodie.storage.storage import HoodieStorage
+
+COMMIT_TIME: Final = COMMIT_TIME_META
+"""The column of the commit of a change in the typed form: its requested time."""
+_CHUNK_BYTES = 64 << 20
+"""The most bytes of new rows whose older values are looked up at the same time, about."""
+_INSERT, _UPDATE, _DELETE = HoodieCDCOperation.INSERT, HoodieCDCOperation.UPDATE, HoodieCDCOperation.DELETE
+
+
+class ChangePart(StrEnum):
+    """The changes of a task: all, or one part, so that all deletes of a commit can come before its other changes."""
+
+    ALL = "all"
+    DELETES = "deletes"
+    WRITES = "writes"
+
+
+@attrs.frozen(eq=False)
+class SliceState:
+    """A file slice as readers of a state of the table see it.
+
+    Attributes:
+        file_slice: The slice.
+        instants: The instants that count in its log files.
+    """
+
+    file_slice: FileSlice
+    instants: VisibleInstants
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of its files."""
+        return self.file_slice.size_bytes
+
+
+@attrs.frozen(eq=False)
+class ChangeContext:
+    """The settings that all tasks of a plan share; picklable.
+
+    Attributes:
+        storage: The storage of the files.
+        schema: The table's columns, meta columns included.
+        columns: The user's columns that images have.
+        log_merging: The merge of log files; None if no slice has any.
+        row_filter: The condition on images: a change counts if the row before or after it passes.
+    """
+
+    storage: HoodieStorage
+    schema: pa.Schema
+    columns: tuple[str, ...]
+    log_merging: LogMerging | None = None
+    row_filter: RowFilter | None = None
+
+    @property
+    def images(self) -> pa.Schema:
+        """The columns of images in the result."""
+        return pa.schema([self.schema.field(name) for name in self.columns])
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        """The columns of changes in the typed form."""
+        return change_columns(self.images)
+
+    @property
+    def read_images(self) -> pa.Schema:
+        """The columns of images that are read: those of the result and of the filter."""
+        names = list(self.columns)
+        if self.row_filter is not None:
+            of_filter = self.row_filter.read_columns([], self.schema)
+            names += [name for name in of_filter if name not in names and name not in (OP, COMMIT_TIME)]
+        return pa.schema([self.schema.field(name) for name in names])
+
+    def rows(
+        self, state: SliceState, columns: Sequence[str], wrote: frozenset[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a slice, on this thread.
+
+        Args:
+            state: The slice.
+            columns: The columns of the result.
+            wrote: Only rows of these commits; None for all.
+        """
+        merging = None
+        if not state.file_slice.is_base_file_alone and self.log_merging is not None:
+            merging = attrs.evolve(self.log_merging, block_filter=LogBlockFilter(state.instants))
+        instant_range = None if wrote is None else InstantRange(named=wrote)
+        context = HoodieReaderContext(self.storage, self.schema, tuple(columns), merging, instant_range=instant_range)
+        yield from HoodieFileGroupReader(context, state.file_slice).iter_batches()
+
+    def changes(
+        self,
+        op: str | pa.Array,
+        times: str | pa.Array,
+        before: pa.RecordBatch | None,
+        after: pa.RecordBatch | None,
+        has_before: npt.NDArray[np.bool_] | None = None,
+        has_after: npt.NDArray[np.bool_] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Changes in the columns of the result, without those that the filter leaves out.
+
+        Args:
+            op: The operation, of all or of each.
+            times: The commit, of all or of each.
+            before: The rows before, with `read_images`; None for no rows.
+            after: The rows after; None for no rows.
+            has_before: Whether each change has a row before; None: all of `before`.
+            has_after: Likewise after.
+        """
+        given = before if before is not None else after
+        if given is None or not given.num_rows:
+            return
+        count = given.num_rows
+        ops = pa.repeat(pa.scalar(str(op)), count) if isinstance(op, str) else op
+        commit_times = pa.repeat(pa.scalar(times), count) if isinstance(times, str) else times
+        sides = [(before, has_before), (after, has_after)]
+        columns = [ops, commit_times, *(self._image(rows, has, count) for rows, has in sides)]
+        found = pa.RecordBatch.from_arrays(columns, schema=self.result_schema)
+        if self.row_filter is not None:
+            passes = np.zeros(count, dtype=np.bool_)
+            for rows, has in sides:
+                if rows is not None:
+                    passes |= self._passes(rows, has, ops, commit_times)
+            if not passes.all():
+                found = found.filter(booleans_of(passes))
+        if found.num_rows:
+            yield found
+
+    def _image(self, rows: pa.RecordBatch | None, has: npt.NDArray[np.bool_] | None, count: int) -> pa.Array:
+        fields = list(self.images)
+        if rows is None:
+            return pa.nulls(count, pa.struct(fields))
+        mask = None if has is None else booleans_of(~has)
+        return pa.StructArray.from_arrays([rows.column(field.name) for field in fields], fields=fields, mask=mask)
+
+    def _passes(
+        self, rows: pa.RecordBatch, has: npt.NDArray[np.bool_] | None, ops: pa.Array, times: pa.Array
+    ) -> npt.NDArray[np.bool_]:
+        """Whether rows pass the filter."""
+        assert self.row_filter is not None
+        names = rows.schema.names
+        columns = {name: rows.column(name) for name in names} | {
+            name: column for name, column in ((OP, ops), (COMMIT_TIME, times)) if name not in names
+        }
+        places = self.row_filter.places(pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)))
+        passes = np.zeros(rows.num_rows, dtype=np.bool_)
+        passes[places] = True
+        return passes if has is None else passes & has
+
+
+def change_columns(images: pa.Schema) -> pa.Schema:
+    """The columns of changes in the typed form.
+
+    Args:
+        images: The columns of the rows before and after.
+    """
+    image = pa.struct(list(images))
+    return pa.schema([(OP, pa.string()), (COMMIT_TIME, pa.string()), (BEFORE, image), (AFTER, image)])
+
+
+@attrs.frozen(eq=False)
+class ChangeTask:
+    """Changes of a file group, or of file groups that replaced each other. Picklable.
+
+    Attributes:
+        case: The source of the changes.
+        time: The commit of the changes. Of states that are compared, the commit of deletes.
+        partition_path: The partition.
+        before: The slices before.
+        after: The slices after.
+        wrote: The commits whose rows can be inserts or updates; None if rows do not tell.
+        change_files: Paths and sizes of files of change data.
+        part: The part of its changes.
+    """
+
+    case: HoodieCDCInferenceCase
+    time: str
+    partition_path: str
+    before: tuple[SliceState, ...] = ()
+    after: tuple[SliceState, ...] = ()
+    wrote: frozenset[str] | None = None
+    change_files: tuple[tuple[str, int], ...] = ()
+    part: ChangePart = ChangePart.ALL
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the files."""
+        states = sum(state.size_bytes for state in (*self.before, *self.after))
+        return states + sum(size for _, size in self.change_files)
+
+    def batches(self, context: ChangeContext) -> Iterator[pa.RecordBatch]:
+        """The changes, on this thread.
+
+        Memory: the record keys of the slices after, some new rows with the rows before, and one batch. Of stored
+        changes, one block, with the rows that it lacks.
+
+        Args:
+            context: The settings of the plan.
+
+        Raises:
+            HoodieIOException: A file is missing, or storage failed.
+            HoodieCorruptedDataException: A file is damaged.
+            HoodieSchemaException: The filter cannot be computed for the rows.
+        """
+        if self.case is HoodieCDCInferenceCase.AS_IS:
+            yield from self._stored(context)
+        else:
+            if self.part is not ChangePart.WRITES and self.before:
+                yield from self._deletes(context)
+            if self.part is not ChangePart.DELETES and self.after:
+                yield from self._writes(context)
+
+    def _deletes(self, context: ChangeContext) -> Iterator[pa.RecordBatch]:
+        """The rows before whose keys are in no slice after."""
+        images = context.read_images.names
+        keys = [batch.column(0) for state in self.after for batch in context.rows(state, [RECORD_KEY_META])]
+        kept = pa.chunked_array(keys, pa.string()).combine_chunks() if keys else None
+        for state in self.before:
+            for batch in context.rows(state, [RECORD_KEY_META, *images] if kept is not None else images):
+                rows = batch
+                if kept is not None:
+                    is_gone = pc.invert(pc.is_in(batch.column(RECORD_KEY_META), value_set=kept))
+                    rows = batch.filter(is_gone).select(images)
+                yield from context.changes(_DELETE, self.time, rows, None)
+
+    def _writes(self, context: ChangeContext) -> Iterator[pa.RecordBatch]:
+        """The rows after that commits wrote, with the rows of their keys before."""
+        images = context.read_images.names
+        columns = [RECORD_KEY_META, COMMIT_TIME, *images]
+        # Insert-only cases have no slice before.
+        for rows in _chunks(row for state in self.after for row in context.rows(state, columns, self.wrote)):
+            times: str | pa.Array = self.time
+            if self.case is HoodieCDCInferenceCase.STATE_COMPARE:
+                times = rows.column(COMMIT_TIME)
+            after = rows.select(images)
+            if not self.before:
+                yield from context.changes(_INSERT, times, None, after)
+                continue
+            # The keys and all columns: rows that were written again unchanged are no changes.
+            before, has_before = self._images_of(context, rows.column(RECORD_KEY_META), self.before)
+            differs = ~has_before
+            for name in images:
+                differs |= ~equal_rows(before.column(name), after.column(name))
+            ops = pc.if_else(booleans_of(has_before), str(_UPDATE), str(_INSERT))
+            changed = context.changes(ops, times, before, after, has_before)
+            if differs.all():
+                yield from changed
+                continue
+            places = pa.array(np.flatnonzero(differs))
+            if len(places):
+                times = times if isinstance(times, str) else times.take(places)
+                before, after = take_rows(before, places), take_rows(after, places)
+                yield from context.changes(ops.take(places), times, before, after, has_before[differs])
+
+    def _images_of(
+        self, context: ChangeContext, keys: pa.Array, states: Sequence[SliceState]
+    ) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
+        """The row of each key in slices, and whether there is one. Keys may be null, which have none."""
+        images = context.read_images
+        encoded = keys.dictionary_encode()
+        matcher = KeyMatcher(encoded.dictionary)
+        nothing = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in images], schema=images)
+        found = [nothing]
+        place_of = np.zeros(len(encoded.dictionary) + 1, dtype=np.int64)
+        count = 1
+        for state in states:
+            for batch in context.rows(state, [RECORD_KEY_META, *images.names]):
+                entries, places = matcher.find(batch.column(RECORD_KEY_META))
+                if len(places):
+                    place_of[entries] = count + np.arange(len(places))
+                    found.append(take_rows(batch.select(images.names), numbers_of(places.astype(np.int64), pa.int64())))
+                    count += len(places)
+        codes = pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+        rows = place_of[codes]
+        return take_rows(concat_rows(found), pa.array(rows)), rows > 0
+
+    def _stored(self, context: ChangeContext) -> Iterator[pa.RecordBatch]:
+        """The changes of files of change data; images that they lack are looked up."""
+        images = context.read_images
+        for path, size in self.change_files:
+            with open_log_file(context.storage, path, size or None) as reader:
+                for stored in reader.stored_blocks():
+                    if stored.block_type is not HoodieLogBlockType.CDC_DATA:
+                        raise HoodieCorruptedDataException(
+                            f"Cannot read {stored.source}: it holds no change data, or is damaged. Restore the file "
+                            "from a copy, or begin after its commit"
+                        )
+                    found = decode_cdc_block(reader.read(stored), images)
+                    yield from self._with_images(context, found, path)
+
+    def _with_images(self, context: ChangeContext, found: pa.RecordBatch, path: str) -> Iterator[pa.RecordBatch]:
+        ops = found.column(OP)
+        is_insert, is_delete = (flags_in(pc.fill_null(pc.equal(ops, op), False)) for op in (_INSERT, _DELETE))
+        sides = []
+        for name, lacks, states in ((BEFORE, is_insert, self.before), (AFTER, is_delete, self.after)):
+            image, has = found.column(name), ~lacks
+            rows = pa.RecordBatch.from_arrays(image.flatten(), schema=context.read_images)
+            is_lacking = has & ~flags_in(image.is_valid())
+            if is_lacking.any():
+                rows = self._looked_up(context, rows, found.column(RECORD_KEY_FIELD), is_lacking, states, path)
+            sides.append((rows, has))
+        (before, has_before), (after, has_after) = sides
+        yield from context.changes(ops, self.time, before, after, has_before, has_after)
+
+    def _looked_up(
+        self,
+        context: ChangeContext,
+        rows: pa.RecordBatch,
+        keys: pa.Array,
+        is_lacking: npt.NDArray[np.bool_],
+        states: Sequence[SliceState],
+        path: str,
+    ) -> pa.RecordBatch:
+        """Images with those that are not stored, from the rows of their keys."""
+        places = np.flatnonzero(is_lacking)
+        wanted = keys.take(pa.array(places))
+        images, has = self._images_of(context, wanted, states)
+        if not has.all():
+            key = wanted[int(np.argmin(has))].as_py()
+            raise HoodieCorruptedDataException(
+                f"Cannot read {path}: it tells of a change of record key {key!r}, which the base files before and "
+                "after it do not have. A file is damaged: restore it from a copy, or begin after its commit"
+            )
+        order = np.arange(len(is_lacking))
+        order[places] = len(is_lacking) + np.arange(len(places))
+        return take_rows(concat_rows([rows, images]), pa.array(order))
+
+
+def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows put together up to a size."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size >= _CHUNK_BYTES:
+            yield concat_rows(held)
+            held, size = [], 0
+    if held:
+        yield concat_rows(held)

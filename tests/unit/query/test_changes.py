@@ -1,0 +1,198 @@
+"""Changes of a table: of real Hudi's tables with change data, and of tables that store none."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import zlib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.compute as pc
+import pytest
+
+import hoodie
+from hoodie import HoodieKey
+from hoodie.exception import HoodieConfigException, HoodieSchemaException
+from hoodie.query.change_plan import ChangePlan
+from tests.conftest import SHARED
+from tests.support.change_histories import ChangeHistory, changes_of
+from tests.support.table_builder import init_table, local_client, rows
+
+TABLES = [
+    "v6_cdc_cow_data_before_after", "v6_cdc_mor_data_before_after", "v8_cdc_cow_data_before_after",
+    "v9_cdc_cow_clustered", "v9_cdc_cow_data_before", "v9_cdc_cow_op_key_only", "v9_cdc_cow_types",
+    "v9_cdc_mor_bucket", "v9_cdc_mor_compacted", "v9_cdc_mor_data_before_after",
+]  # fmt: skip
+COMPARED = ("id", "ts", "fare", "name", "p")
+"""The columns whose texts are the same in all of Hudi's forms."""
+TYPES = [("COPY_ON_WRITE", 6), ("COPY_ON_WRITE", 8), ("COPY_ON_WRITE", 9), ("MERGE_ON_READ", 6), ("MERGE_ON_READ", 9)]
+
+
+def table_of(serviced_tables: Path, name: str) -> Path:
+    (found,) = (serviced_tables / name).iterdir()
+    return found
+
+
+def image(value: Any) -> Any:
+    """The compared columns of a row, which Hudi gives as JSON; the text null is no row."""
+    row = json.loads(value) if isinstance(value, str) else value
+    return None if row is None else tuple(row.get(name) for name in COMPARED)
+
+
+def expected_changes(name: str) -> list[dict[str, Any]]:
+    """The answer of real Hudi: of a release whose answer is right."""
+    folder = SHARED / "tables/clustering-and-cdc/cdc"
+    by_later = folder / f"{name}.by_1.2.0.json"
+    found: list[dict[str, Any]] = json.loads((by_later if by_later.exists() else folder / f"{name}.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_changes_of_real_tables_are_those_of_hudi(serviced_tables: Path, name: str) -> None:
+    found, _ = changes_of(table_of(serviced_tables, name), None)
+    expected = Counter(
+        (row["op"], row["ts_ms"], image(row["before"]), image(row["after"])) for row in expected_changes(name)
+    )
+    assert expected
+    assert (
+        Counter(
+            (row["op"], row["_hoodie_commit_time"], image(row["before"]), image(row["after"]))
+            for row in found.to_pylist()
+        )
+        == expected
+    )
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_changes_of_real_tables_give_their_rows(serviced_tables: Path, name: str) -> None:
+    path = table_of(serviced_tables, name)
+    found, _ = changes_of(path, None)
+    rows: dict[Any, Any] = {}
+    for change in found.to_pylist():
+        row = change["before"] or change["after"]
+        place = row["id"], row.get("p")
+        assert rows.pop(place, None) == change["before"]
+        if change["after"] is not None:
+            rows[place] = change["after"]
+    stored = hoodie.read_table(str(path), columns=found.schema.field("after").type.names)
+    assert sorted(map(repr, rows.values())) == sorted(map(repr, stored.to_pylist()))
+
+
+@pytest.mark.parametrize(("table_type", "version"), TYPES)
+@pytest.mark.parametrize("seed", range(2))
+def test_compared_states_give_the_changes_between_them(
+    tmp_path: Path, table_type: str, version: int, seed: int
+) -> None:
+    history = ChangeHistory(tmp_path / "t", zlib.crc32(f"{table_type} {version} {seed}".encode()), table_type, version)
+    for _ in range(8):
+        history.step()
+    history.check()
+    assert history.seen["replayed"]
+
+
+@pytest.mark.parametrize(("table_type", "version"), TYPES)
+def test_ranges_of_cleaned_and_archived_commits_are_right_or_refused(
+    tmp_path: Path, table_type: str, version: int
+) -> None:
+    history = ChangeHistory(tmp_path / "t", zlib.crc32(f"{table_type} {version}".encode()), table_type, version)
+    compact = ["compact"] if history.is_on_read else []
+    for step in [*[*["upsert"] * 2, *compact] * 2, "upsert", None, None, "clean", None, "upsert", *compact, "clean"]:
+        history.step(**({step: 10**6} if step else {"archive": 6, "rollback": 0}))
+    history.check(may_be_gone=True)
+    assert history.seen["replayed"]
+    assert history.seen["gone"]
+
+
+def three_commits(tmp_path: Path) -> tuple[str, list[str]]:
+    """A table of two partitions, and the times at which ranges after each commit begin."""
+    path = init_table(tmp_path / "t")
+    times = []
+    with local_client(path) as client:
+        for write in (
+            lambda: client.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 2.0), ("c", "y", 1, 3.0))),
+            lambda: client.upsert(rows(("a", "x", 2, 10.0), ("d", "y", 2, 4.0))),
+            lambda: client.delete([HoodieKey("b", "x")]),
+        ):
+            write()
+            times.append(str(changes_of(path, times[-1] if times else None)[1]))
+    return path, times
+
+
+def test_changes_have_the_operation_the_commit_and_the_rows_before_and_after(tmp_path: Path) -> None:
+    path, times = three_commits(tmp_path)
+    found = hoodie.read_table(path, query_type="incremental", query_format="cdc", begin=times[0])
+    commits = hoodie.HoodieTableMetaClient.load(path).active_timeline.completed_writes().instants
+    commit = {"_hoodie_commit_time": commits[1].requested_time}
+    a, b = ({"id": key, "region": "x", "ts": 1, "fare": fare} for key, fare in (("a", 1.0), ("b", 2.0)))
+    inserted = {"id": "d", "region": "y", "ts": 2, "fare": 4.0}
+    assert found.column_names == ["op", "_hoodie_commit_time", "before", "after"]
+    assert sorted(found.to_pylist(), key=lambda change: change["op"]) == [
+        {"op": "d", **commit, "before": b, "after": None},
+        {"op": "i", **commit, "before": None, "after": inserted},
+        {"op": "u", **commit, "before": a, "after": a | {"ts": 2, "fare": 10.0}},
+    ]
+
+
+def test_columns_are_those_of_the_rows_and_filters_need_one_of_them(tmp_path: Path) -> None:
+    path, times = three_commits(tmp_path)
+
+    def found(where: Any, *columns: str) -> list[tuple[str, Any, Any]]:
+        table, _ = changes_of(path, times[0], filters=where, columns=list(columns))
+        return sorted(((row["op"], row["before"], row["after"]) for row in table.to_pylist()), key=str)
+
+    assert found("fare > 5", "id") == [("u", {"id": "a"}, {"id": "a"})]
+    assert found("fare < 1.5", "id") == [("u", {"id": "a"}, {"id": "a"})]
+    assert found("region = 'y'", "ts", "id") == [("i", None, {"ts": 2, "id": "d"})]
+    assert found("op = 'd'", "id") == [("d", {"id": "b"}, None)]
+
+
+def test_a_filter_on_partitions_leaves_out_files(tmp_path: Path) -> None:
+    path, times = three_commits(tmp_path)
+    plan = hoodie.plan_read(path, query_type="incremental", query_format="cdc", begin=times[0], filters="region = 'y'")
+    assert isinstance(plan, ChangePlan)
+    assert {task.partition_path for task in plan.tasks} == {"y"}
+
+
+def test_the_plan_tells_that_states_are_compared_and_the_next_begin(tmp_path: Path) -> None:
+    path, times = three_commits(tmp_path)
+    plan = hoodie.plan_read(path, query_type="incremental", query_format="cdc", begin=times[0])
+    assert isinstance(plan, ChangePlan)
+    assert plan.is_compared
+    assert plan.next_begin == times[2]
+    assert "the table stores no changes" in plan.explain()
+    assert f"next: begin at {times[2]}" in plan.explain()
+
+
+def test_a_dataset_of_changes_takes_filters_and_columns_of_changes(tmp_path: Path) -> None:
+    path, times = three_commits(tmp_path)
+    dataset = hoodie.dataset(path, query_type="incremental", query_format="cdc", begin=times[0])
+    assert dataset.count_rows() == 3
+    assert dataset.to_table(columns=["op"], filter=pc.field("op") != "u")["op"].to_pylist() in (["d", "i"], ["i", "d"])
+    dropped = dataset.filter(pc.field("op") == "d")
+    assert pickle.loads(pickle.dumps(dropped)).to_table()["before"].to_pylist()[0]["id"] == "b"
+    assert duckdb.sql("select op, coalesce(before.id, after.id) from dataset order by 1").fetchall() == [
+        ("d", "b"), ("i", "d"), ("u", "a"),
+    ]  # fmt: skip
+
+
+def test_changes_need_an_incremental_query(tmp_path: Path) -> None:
+    path, _ = three_commits(tmp_path)
+    with pytest.raises(HoodieConfigException, match="query_type='incremental'"):
+        hoodie.read_table(path, query_format="cdc")
+    with pytest.raises(HoodieConfigException, match="latest_state, cdc"):
+        hoodie.read_table(path, query_type="incremental", query_format="cdcs", begin="earliest")
+    with pytest.raises(HoodieSchemaException, match="_hoodie_record_key"):
+        hoodie.read_table(
+            path, query_type="incremental", query_format="cdc", begin="earliest", columns=["_hoodie_record_key"]
+        )
+
+
+def test_a_table_without_commits_has_no_changes(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    found, following = changes_of(path, None)
+    assert found.num_rows == 0
+    assert found.column_names == ["op", "_hoodie_commit_time", "before", "after"]
+    assert following is None
