@@ -108,6 +108,7 @@ def count(call: TableCall, where: str | None, as_of: str | None) -> None:
 @table_command(READ, "changes", csv=True)
 @click.option("--since", metavar="TIME", help="The range begins after this time; by default at the beginning.")
 @click.option("--until", metavar="TIME", help="The range ends at this time; by default at the newest commit.")
+@click.option("--deletes", is_flag=True, help="Print each change with the row before and after it, deletes included.")
 @columns_option
 @where_option
 @file_option
@@ -117,6 +118,7 @@ def changes(
     call: TableCall,
     since: str | None,
     until: str | None,
+    deletes: bool,
     columns: list[str] | None,
     where: str | None,
     file: str | None,
@@ -125,7 +127,7 @@ def changes(
 ) -> None:
     """Print the rows that were written since a time, and the time to give as --since next."""
     form = _form(call, file, form)
-    found = call.table.changes(since, until, columns=columns, where=where, meta_columns=meta_columns)
+    found = call.table.changes(since, until, columns=columns, where=where, meta_columns=meta_columns, deletes=deletes)
     if form == "json" and file is None:
         rows = [plain(row) for row in found.rows.to_pylist()]
         call.output.show({"since": found.since, "until": found.until, "rows": rows}, call.timezone)

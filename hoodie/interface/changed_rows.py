@@ -1,4 +1,4 @@
-"""The rows that a range of commits wrote, with the time at which the next range begins."""
+"""The rows that a range of commits wrote, or their changes, with the time at which the next range begins."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant_time import is_after
 from hoodie.interface.results import TableChanges
 from hoodie.query.arrow_reader import scan
+from hoodie.query.change_planner import plan_changes
 from hoodie.query.commit_stream import newest_readable
 from hoodie.query.planner import narrowed, plan_of
 from hoodie.query.read_plan import ReadPlan
@@ -75,3 +76,42 @@ def changed_rows(
     with scan(plan) as reader:
         rows: pa.Table = reader.read_all()
     return TableChanges(rows, first, last if last is not None else first)
+
+
+def row_changes(
+    base_path: str,
+    since: QueryTime | None,
+    until: QueryTime | None,
+    columns: str | Sequence[str] | None,
+    where: Filters,
+    options: Mapping[str, Any],
+    storage_options: StorageOptions | None,
+) -> TableChanges:
+    """Read the changes of a range of times, deletes included; see `plan_changes`.
+
+    Args:
+        base_path: The table's folder.
+        since: See `changed_rows`.
+        until: See `changed_rows`.
+        columns: Names of the user's columns that the rows before and after have; None for all.
+        where: A condition on the row before or after.
+        options: Hudi's read options.
+        storage_options: Options of the storage.
+
+    Raises:
+        HoodieException: See `plan_changes`.
+    """
+    query = TableQuery.of(
+        columns=columns,
+        filters=where,
+        query_type="incremental",
+        query_format="cdc",
+        begin=EARLIEST if since is None else since,
+        end=until,
+        options=options,
+    )
+    plan = plan_changes(base_path, query, storage_options)
+    with scan(plan) as reader:
+        rows: pa.Table = reader.read_all()
+    begin = query.times.begin_time(plan.snapshot.active_timeline.timezone)
+    return TableChanges(rows, begin, plan.next_begin, has_deletes=True)

@@ -256,25 +256,29 @@ class UndoResult:
 
 @attrs.frozen(eq=False)
 class TableChanges:
-    """The rows that a range of commits wrote.
+    """The rows that a range of commits wrote, or their changes.
 
     Attributes:
-        rows: Each row once, with its latest value in the range. Deleted rows are not among them.
+        rows: Each row once, with its latest value in the range. With deletes, the changes: ``op`` (``i``, ``u`` or
+            ``d``), ``_hoodie_commit_time``, and the rows ``before`` and ``after``.
         since: The range begins after this time; None for the beginning of the table.
         until: The range ends at this time; pass it as ``since`` of the next call. Equal to ``since`` if there is
             nothing newer; None if the table has no commit.
+        has_deletes: Whether `rows` are changes, deletes included.
     """
 
     rows: pa.Table
     since: str | None
     until: str | None
+    has_deletes: bool = False
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
 
     def __repr__(self) -> str:
         begin = "the beginning" if self.since is None else self.since
-        return f"<TableChanges: {plural(len(self), 'row')} written after {begin}, up to {self.until or 'now'}>"
+        what = f"{plural(len(self), 'change')} made" if self.has_deletes else f"{plural(len(self), 'row')} written"
+        return f"<TableChanges: {what} after {begin}, up to {self.until or 'now'}>"
 
 
 @attrs.frozen

@@ -30,7 +30,7 @@ from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieConfigException
-from hoodie.interface.changed_rows import changed_rows
+from hoodie.interface.changed_rows import changed_rows, row_changes
 from hoodie.interface.description import TableDescription, describe
 from hoodie.interface.diagnosis import Diagnosis, diagnose
 from hoodie.interface.erasure import Erasure, TableErasure
@@ -289,6 +289,7 @@ class Table(TableReads):
         columns: Columns = None,
         where: Filters = None,
         meta_columns: bool = False,
+        deletes: bool = False,
     ) -> TableChanges:
         """The rows that were written in a range of commits, each once with its latest value in the range.
 
@@ -296,14 +297,18 @@ class Table(TableReads):
             ...
             last_time = day.until
 
-        Deleted rows are not among them.
+        Deleted rows are among them only with ``deletes``. Then each change of a row is given, in an order in which
+        they can be applied: ``op`` (``i``, ``u`` or ``d``), ``_hoodie_commit_time``, and the rows ``before`` and
+        ``after``. Of a table that stores no changes (``hoodie.table.cdc.enabled``), these are the differences of its
+        rows at both ends of the range.
 
         Args:
             since: The range begins after this time, in the forms of `as_of`; None for the beginning.
             until: It ends at this time; None for the newest commit.
-            columns: See `read`.
-            where: See `read`.
-            meta_columns: See `read`.
+            columns: See `read`; with ``deletes``, the columns of the rows before and after.
+            where: See `read`; with ``deletes``, the row before or the row after passes.
+            meta_columns: See `read`; refused with ``deletes``.
+            deletes: Whether changes are given, deletes included.
 
         Returns:
             The rows, and the time to give as ``since`` next.
@@ -312,6 +317,11 @@ class Table(TableReads):
             HoodieIOException: Commits of the range were archived, or their files cleaned.
             HoodieException: See `hoodie.read_table`.
         """
+        if deletes:
+            if meta_columns:
+                raise HoodieConfigException("changes(deletes=True, meta_columns=True): changes have no meta columns")
+            options, storage = self._read_options, self._storage_options
+            return row_changes(self._path, since, until, columns, where, options, storage)
         return changed_rows(
             self._path,
             since,

@@ -200,6 +200,18 @@ def test_changes_tell_where_the_next_range_begins(trips: Table, run: Run) -> Non
     assert (nothing.out, nothing.err) == ("", done.err)
 
 
+def test_changes_with_deletes_have_the_rows_before_and_after(trips: Table, run: Run) -> None:
+    last = run("changes", "trips", "--json").json["until"]
+    run("delete", "trips", "--where", "id = 2", "--yes")
+    done = run("changes", "trips", "--since", last, "--deletes", "--columns", "id,fare")
+    (change,) = [json.loads(line) for line in done.out.splitlines()]
+    assert (change["op"], change["before"], change["after"]) == ("d", {"id": 2, "fare": 20.5}, None)
+    found = run("changes", "trips", "--since", last, "--deletes", "--json").json
+    assert [row["before"]["id"] for row in found["rows"]] == [2]
+    assert found["until"] == done.err.split()[-1]
+    assert run("changes", "trips", "--since", found["until"], "--deletes").out == ""
+
+
 def test_rows_are_looked_up_by_key(trips: Table, run: Run) -> None:
     assert run("lookup", "trips", 2, "--in-partition", "rome", "--columns", "fare").json == {"fare": 20.5}
     assert run("lookup", "trips", 2, "--in-partition", "oslo").out == ""

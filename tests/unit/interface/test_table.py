@@ -345,6 +345,25 @@ def test_changes_continue_where_the_last_ones_ended(make: MakeTable) -> None:
     assert "2 rows written after" in repr(second)
 
 
+def test_changes_with_deletes_continue_where_the_last_ones_ended(make: MakeTable) -> None:
+    table = make()
+    first = table.changes(deletes=True)
+    assert set(first.rows["op"].to_pylist()) == {"i"}
+    assert len(first) == 4
+    table.update("id = 'a'", {"fare": 7.0})
+    table.delete(where="id = 'b'")
+    second = table.changes(first.until, deletes=True, columns=["id", "fare"])
+    assert sorted((row["op"], (row["before"] or {})["id"], row["after"]) for row in second.rows.to_pylist()) == [
+        ("d", "b", None), ("u", "a", {"id": "a", "fare": 7.0}),
+    ]  # fmt: skip
+    assert second.until == table.changes(first.until).until
+    assert len(table.changes(first.until, where="id = 'b'", deletes=True)) == 1
+    assert len(table.changes(second.until, deletes=True)) == 0
+    assert "2 changes made after" in repr(second)
+    with pytest.raises(HoodieConfigException, match="meta columns"):
+        table.changes(deletes=True, meta_columns=True)
+
+
 def test_changes_after_a_commit_that_was_undone_say_so(make: MakeTable) -> None:
     table = make()
     undone = table.update("id = 'a'", {"fare": 7.0})
