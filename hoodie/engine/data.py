@@ -149,6 +149,16 @@ class HoodieData(ABC):
         """Add an int64 column that grows in the order of the rows and is unique; gaps are allowed."""
 
     @abstractmethod
+    def identify_rows(self, column: str, is_unique: bool) -> HoodieData:
+        """Add a string column that a row has again when it is computed again.
+
+        Args:
+            column: The name.
+            is_unique: Whether no two rows may have one identity. Then a partition that comes again in another order may
+                have others. Otherwise equal rows, and very few different ones, may have the same, whatever their order.
+        """
+
+    @abstractmethod
     def combine_by_key(self, keys: Sequence[str], function: TableFunction) -> HoodieData:
         """Replace the rows of each key that occurs more than once by ``function(rows)``.
 

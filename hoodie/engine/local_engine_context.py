@@ -75,7 +75,7 @@ class LocalEngineContext(HoodieEngineContext):
         A stream that can be read only once (an iterator of batches) is read by several tasks; each takes the next
         batch.
         """
-        source = record_batches(with_tags(records) if is_tagged else records, schema)
+        source = record_batches(with_tags(records, schema) if is_tagged else records, schema)
         if source.table is not None:
             return LocalData.from_table(self, source.table)
         stream = BatchStream(source.batches)

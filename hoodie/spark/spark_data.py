@@ -207,6 +207,12 @@ class SparkData(HoodieData):
         data._numbered = self, column
         return data
 
+    def identify_rows(self, column: str, is_unique: bool) -> SparkData:
+        """See the contract. The identity is a hash of all columns; a unique one has the number of the row after it."""
+        parts = [sf.xxhash64(*map(_hashable, self.schema)), *([sf.monotonically_increasing_id()] if is_unique else [])]
+        identified = self.frame.withColumn(column, sf.concat_ws("_", *(part.cast("string") for part in parts)))
+        return self._derived(identified, self.schema.append(pa.field(column, pa.string())))
+
     def combine_by_key(self, keys: Sequence[str], function: TableFunction) -> SparkData:
         """See the contract. Whether a key repeats is computed at once, by an action over hashes of the keys alone."""
         hashed = self.frame.select(sf.xxhash64(*map(_column, keys)).alias("__hoodie_hash"))
@@ -514,6 +520,17 @@ def _repeated(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 def _column(name: str) -> Column:
     return sf.col(quoted(name))
+
+
+def _hashable(field: pa.Field) -> Column:
+    """A column as Spark can hash it; it hashes no maps."""
+    return sf.to_json(_column(field.name)) if _has_maps(field.type) else _column(field.name)
+
+
+def _has_maps(data_type: pa.DataType) -> bool:
+    if pa.types.is_map(data_type):
+        return True
+    return any(_has_maps(data_type.field(place).type) for place in range(data_type.num_fields))
 
 
 def _one_row(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -247,6 +247,24 @@ class DataContract:
         assert len(set(by_value)) == 5000
         assert by_value == sorted(by_value)
 
+    def test_rows_keep_their_identity_when_they_are_computed_again(self, context: HoodieEngineContext) -> None:
+        data = self.data(context, table_of([(f"k{i}", "", i, 0) for i in range(5000)]))
+        for is_unique in (False, True):
+            identified = data.identify_rows("identity", is_unique)
+            assert identified.schema == pa.schema([*SCHEMA, pa.field("identity", pa.string())])
+            first, second = identified.collect(), identified.collect()
+            assert first is not None
+            assert second is not None
+            assert len(set(first["identity"].to_pylist())) == 5000
+            assert sorted(map(str, first.to_pylist())) == sorted(map(str, second.to_pylist()))
+
+    def test_equal_rows_have_identities_of_their_own_if_these_are_to_be_unique(
+        self, context: HoodieEngineContext
+    ) -> None:
+        table = self.data(context, table_of([("k", "p", 1, 0)] * 500)).identify_rows("identity", True).collect()
+        assert table is not None
+        assert len(set(table["identity"].to_pylist())) == 500
+
     def test_rows_of_keys_that_repeat_are_combined(self, context: HoodieEngineContext, rows: Any) -> None:
         repeated = [("k1", "p1", 1000, 7), ("k1", "p1", 500, 7), ("k2", "other", 3, 0), (None, "p", 1, 0)]
         repeated += [(None, "p", 2, 0), ("k9", None, 1, 0), ("k9", None, 2, 0), (None, None, 5, 0)]
