@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.io.record_placement import RecordPlacement
+from hoodie.keygen.generated_keys import GeneratedKeys
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_factory import open_storage
@@ -66,6 +68,17 @@ class WriteContext:
     def has_virtual_keys(self) -> bool:
         """Whether the table stores only the file name of the meta columns (``hoodie.populate.meta.fields=false``)."""
         return not self.table_config.populate_meta_fields
+
+    def with_record_keys(self, task_number: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of a task, with record keys for new rows where the table generates them.
+
+        Args:
+            task_number: See `GeneratedKeys`.
+            batches: The rows in flight.
+        """
+        if not self.table_config.is_keyless:
+            return batches
+        return map(GeneratedKeys(self.instant_time, task_number).of_rows, batches)
 
     @cached_property
     def storage(self) -> HoodieStorage:

@@ -97,6 +97,11 @@ class KeyGenerator(ABC):
         return False
 
     @property
+    def generates_keys(self) -> bool:
+        """Whether the record key is made of no column, but when the row is written."""
+        return False
+
+    @property
     def has_plain_paths(self) -> bool:
         """Whether a level of the partition path is the value of its field as a string, escaped or not."""
         return False
@@ -182,6 +187,17 @@ class KeyGenerator(ABC):
             single = len(self.record_key_fields) == 1
             reason = "is null or empty" if single else "are all null or empty"
             yield KeyProblem(self.record_key_fields, reason, missing)
+        yield from self.path_problems(batch)
+
+    def path_problems(self, batch: pa.RecordBatch) -> Iterator[KeyProblem]:
+        """Find which rows of a batch have no partition path, and why.
+
+        Args:
+            batch: The columns of the input.
+
+        Raises:
+            HoodieKeyException: See `partition_paths`.
+        """
         for field in self.partition_fields:
             bad = self._level(batch, field).is_null()
             if pc.any(bad).as_py():

@@ -25,6 +25,7 @@ from hoodie.keygen.built_in_key_generators import (
     SimpleKeyGenerator,
     TimestampBasedKeyGenerator,
 )
+from hoodie.keygen.generated_keys import AutoRecordGenWrapperKeyGenerator
 from hoodie.keygen.timestamp_paths import TimestampPaths
 from hoodie.keygen.user_key_generator import KeyGeneratorOfUser, load_user_key_generator
 
@@ -47,6 +48,8 @@ def create_key_generator(
 ) -> KeyGenerator:
     """Create the key generator that a table's properties name, or that Hudi infers from its fields.
 
+    For a table without record key fields this is an `AutoRecordGenWrapperKeyGenerator`, whose instant is not set yet.
+
     Args:
         table_config: The table's properties.
         single_field_prefix: The form of keys if `key_form_depends_on_table` is true: True for ``field:value``, False
@@ -56,27 +59,37 @@ def create_key_generator(
             user's class.
 
     Raises:
-        HoodieNotSupportedException: The table has no record key fields, or a key generator that hoodie does not have.
+        HoodieNotSupportedException: hoodie does not have the key generator; or the table has no record key fields, and
+            stores no keys or has the key generator of a user.
         HoodieKeyException: The key generator does not fit the number of fields.
         HoodieConfigException: The timestamp properties, the types of partition fields or the user's class are missing
             or wrong.
     """
-    key_fields, partition_fields = tuple(table_config.record_key_fields), tuple(table_config.partition_fields)
+    key_fields = tuple(table_config.record_key_fields)
     written = dict(write_properties or {})
-    if not key_fields:
-        raise HoodieNotSupportedException(
-            f"table '{table_config.table_name}' has no record key fields (hoodie.table.recordkey.fields): keys that "
-            "Hudi generates itself are not supported; write to it with Hudi, or create a table with a record key"
-        )
     kind = key_generator_kind(table_config)
-    partition_fields = tuple(field.partition(":")[0] for field in partition_fields)
+    if not key_fields:
+        _refuse_keys_of_nothing(table_config, kind)
+    partition_fields = tuple(field.partition(":")[0] for field in table_config.partition_fields)
+    if kind == USER_KIND:
+        return _user_key_generator(table_config, key_fields, partition_fields, written)
+    made = _built_in_key_generator(table_config, kind, partition_fields, single_field_prefix, written)
+    return made if key_fields else AutoRecordGenWrapperKeyGenerator.of(made)
+
+
+def _built_in_key_generator(
+    table_config: HoodieTableConfig,
+    kind: str,
+    partition_fields: tuple[str, ...],
+    single_field_prefix: bool | None,
+    written: Mapping[str, str],
+) -> KeyGenerator:
+    key_fields = tuple(table_config.record_key_fields)
     hive_style, url_encode = table_config.hive_style_partitioning, table_config.url_encode_partitioning
     timestamps, one_timezone = HoodieTimestampKeyGeneratorConfig.of_table(
         table_config.table_name, table_config.properties, written
     )
     consistent = bool(timestamps.consistent_logical_timestamp_enabled)
-    if kind == USER_KIND:
-        return _user_key_generator(table_config, key_fields, partition_fields, written)
     if kind == "NON_PARTITION":
         return NonpartitionedKeyGenerator(key_fields, consistent_timestamps=consistent)
     if kind == "COMPLEX":
@@ -165,6 +178,21 @@ def time_partition_fields(table_config: HoodieTableConfig) -> tuple[str, ...]:
     parts = (part.strip().partition(":") for text in texts for part in text.split(","))
     times = {name.strip() for name, _, kind in parts if kind.strip().upper() == PartitionKeyType.TIMESTAMP}
     return tuple(field for field in table_config.partition_fields if field in times)
+
+
+def _refuse_keys_of_nothing(table_config: HoodieTableConfig, kind: str) -> None:
+    """Refuse to generate keys that nobody could use."""
+    subject = f"table '{table_config.table_name}' has no record key fields (hoodie.table.recordkey.fields)"
+    if not table_config.populate_meta_fields:
+        raise HoodieNotSupportedException(
+            f"{subject}, and stores no generated keys (hoodie.populate.meta.fields=false): its rows cannot be told "
+            "apart. Copy them into a new table"
+        )
+    if kind == USER_KIND:
+        raise HoodieNotSupportedException(
+            f"{subject}, and makes its keys by the class {table_config.key_generator_class}, which hoodie does not "
+            "have: write to it with Hudi"
+        )
 
 
 def _partition_types(

@@ -57,8 +57,10 @@ def type_of_class(name: str) -> str:
 def infer_key_generator_type(record_key_fields: Sequence[str], partition_fields: Sequence[str]) -> str:
     """The type that Hudi uses if none is named: NON_PARTITION, SIMPLE (one field each) or COMPLEX.
 
+    Without record key fields, whose keys are generated, the partition fields alone decide.
+
     Hudi: org.apache.hudi.keygen.KeyGenUtils.inferKeyGeneratorType.
     """
     if not partition_fields:
         return "NON_PARTITION"
-    return "SIMPLE" if len(record_key_fields) == 1 and len(partition_fields) == 1 else "COMPLEX"
+    return "SIMPLE" if len(record_key_fields) <= 1 and len(partition_fields) == 1 else "COMPLEX"

@@ -27,6 +27,7 @@ PARTITION_PATH = "__hoodie_partition_path"
 ORDERING_VALUE = "__hoodie_ordering_value"
 OPERATION = "__hoodie_operation"
 ROW_NUMBER = "__hoodie_row_number"
+ROW_IDENTITY = "__hoodie_row_identity"
 CURRENT_INSTANT_TIME = "__hoodie_current_instant_time"
 CURRENT_FILE_ID = "__hoodie_current_file_id"
 CURRENT_ROW_POSITION = "__hoodie_current_row_position"
@@ -45,6 +46,7 @@ RESERVED_COLUMNS: dict[str, pa.DataType | None] = {
     OPERATION: pa.int8(),
     KEY_PARTS: pa.string(),
     MERGE_ERROR: pa.string(),
+    ROW_IDENTITY: pa.string(),
     ROW_NUMBER: pa.int64(),
     CURRENT_INSTANT_TIME: pa.string(),
     CURRENT_FILE_ID: pa.string(),
@@ -56,7 +58,8 @@ RESERVED_COLUMNS: dict[str, pa.DataType | None] = {
 `ROW_NUMBER` grows in the order of the input: of two rows with the same key and equal ordering values the later one
 wins. The three CURRENT columns are null for a row whose key is not in the table (an insert). `MERGE_ERROR` exists only
 in tables with a user's record merger: it has the reason why a row could not be merged with another row of the input,
-and is null for good rows. `KEY_PARTS` exists only where keys join several fields, some of strings: see
+and is null for good rows. `ROW_IDENTITY` exists before rows are prepared, where keys are generated: see
+`hoodie.keygen.generated_keys`. `KEY_PARTS` exists only where keys join several fields, some of strings: see
 `hoodie.common.model.key_parts`.
 """
 

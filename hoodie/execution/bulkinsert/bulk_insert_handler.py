@@ -54,7 +54,8 @@ class BulkInsertHandler:
         """Write a partition of rows; yields rows of `STATUS_SCHEMA`: statuses and a count of deletes, or failures."""
         results: list[TaskFailure | WithoutEffect] = []
         with CopyOnWriteInsertHandler(self.context, task, is_sorted=self.is_sorted) as handler:
-            statuses = handler.consume(self._checked(batches, results))
+            rows = self.context.with_record_keys(task.partition_index, self._checked(batches, results))
+            statuses = handler.consume(rows)
         yield pack([*results, *statuses])
 
     def _checked(

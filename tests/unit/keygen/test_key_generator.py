@@ -87,11 +87,6 @@ def test_an_unknown_generator_is_refused_by_property_and_value() -> None:
             create_key_generator(Config(("id",), (), name))
 
 
-def test_a_table_without_record_key_fields_is_refused() -> None:
-    with pytest.raises(HoodieNotSupportedException, match=r"hoodie\.table\.recordkey\.fields"):
-        create_key_generator(Config(()))
-
-
 def test_a_simple_generator_with_two_partition_fields_is_refused() -> None:
     with pytest.raises(HoodieKeyException, match="ComplexKeyGenerator"):
         create_key_generator(Config(("id",), ("p", "q"), "SIMPLE"))

@@ -68,7 +68,8 @@ class CopyOnWriteBucketHandler:
         if first is None:
             return
         number = first.column(BUCKET)[0].as_py()
-        rows = (_of_bucket(batch, number) for batch in chain([first], batches) if batch.num_rows)
+        routed = (_of_bucket(batch, number) for batch in chain([first], batches) if batch.num_rows)
+        rows = self.context.with_record_keys(number, routed)
         bucket = self.buckets[number]
         if bucket.bucket_type is BucketType.INSERT:
             yield pack(self._handle_insert(task, bucket, rows))

@@ -31,6 +31,7 @@ from hoodie.common.model.record_columns import (
     PARTITION_PATH_META,
     RECORD_KEY,
     RECORD_KEY_META,
+    ROW_IDENTITY,
     reserved_field,
 )
 from hoodie.common.model.unprepared_rows import row_of_failure
@@ -125,7 +126,8 @@ class RecordPreparer:
 
     Attributes:
         writer_schema: The columns that rows get.
-        key_generator: Makes keys and partition paths; None when the input brings its own reserved columns.
+        key_generator: Makes keys and partition paths; None when the input brings its own reserved columns. One that
+            generates keys makes them for rows that bring none.
         ordering_fields: The columns whose values decide between records of one key; a dotted path leads into structs.
         operation: The operation of every row if the input has no operation column; a row with ``_hoodie_is_deleted`` is
             a delete all the same.
@@ -200,13 +202,16 @@ class RecordPreparer:
         fewer = [field for field in schema if field.name in wanted]
         narrow = attrs.evolve(self, writer_schema=attrs.evolve(self.writer_schema, columns=pa.schema(fewer)))
         read = [found.name for field in fewer if (found := find_field(source, field.name)) is not None]
-        return narrow, narrow.output_schema(), [*read, *(name for name in source.names if name == OPERATION)]
+        given = {OPERATION, *((ROW_IDENTITY, RECORD_KEY, PARTITION_PATH) if generator.generates_keys else ())}
+        return narrow, narrow.output_schema(), [*read, *(name for name in source.names if name in given)]
 
     def _prepare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         rows, checks = self.writer_schema.rows(batch), self.checks
         if self.key_generator is None:
             keys, partitions = batch.column(RECORD_KEY), _usable_partitions(batch)
             keys = pc.if_else(pc.equal(pc.binary_length(keys), 0), pa.scalar(None, pa.string()), keys)
+        elif self.key_generator.generates_keys:
+            keys, partitions = _generated_keys(batch, rows, self.key_generator)
         else:
             keys, partitions = self.key_generator.record_keys(rows), self.key_generator.partition_paths(rows)
         if keys.null_count or partitions.null_count:
@@ -230,7 +235,8 @@ class RecordPreparer:
         if self.merge_spec.can_fail_for_records:
             columns.append(pa.nulls(len(operations), pa.string()))
         if checks.keys is not None:
-            _check_keys(keys, checks.keys.record_keys(rows), RECORD_KEY_META)
+            if not checks.keys.generates_keys:
+                _check_keys(keys, checks.keys.record_keys(rows), RECORD_KEY_META)
             if checks.partitions:
                 _check_keys(partitions, checks.keys.partition_paths(rows), PARTITION_PATH_META)
         if self.is_tagged:
@@ -293,6 +299,19 @@ class RecordPreparer:
             if asking.any():
                 operations[asking & self.merge_spec.hard_deletes(rows)] = RecordOperation.DELETE
         return pa.array(operations)
+
+
+def _generated_keys(
+    batch: pa.RecordBatch, rows: pa.RecordBatch, key_generator: KeyGenerator
+) -> tuple[pa.StringArray, pa.StringArray]:
+    """Keys and partition paths: those that the input brings, and made ones where it brings none."""
+    keys, partitions = key_generator.record_keys(batch), key_generator.partition_paths(rows)
+    if RECORD_KEY not in batch.schema.names:
+        return keys, partitions
+    given = batch.column(RECORD_KEY)
+    is_stored = given.is_valid()
+    _check_keys(pc.if_else(is_stored, batch.column(PARTITION_PATH), partitions), partitions, PARTITION_PATH_META)
+    return pc.coalesce(given, keys), partitions
 
 
 def _check_data(rows: pa.RecordBatch, keys: pa.Array, operations: pa.Array) -> None:
