@@ -672,7 +672,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             else:
                 with self._metrics.step("prepare the input"):
                     given = WriteInput(table).prepare(operation, records)
-                schemas = given.schemas
+                schemas, operation = given.schemas, given.operation
                 write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)
                 executor = EXECUTORS[operation](table, write_context, given.key_generator, **options)
                 metadata = executor.execute(given.records)

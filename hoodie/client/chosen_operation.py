@@ -8,12 +8,14 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import attrs
+
 from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.partitions_to_delete import MatchingPartitions, PartitionsOfRows
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.config.write_options import InsertDupPolicy
+from hoodie.config.write_options import InsertDupPolicy, KeylessUpsert
 from hoodie.exception import HoodieConfigException
 
 logger = logging.getLogger(__name__)
@@ -31,6 +33,7 @@ OPERATIONS = (
 DELETES = ("delete", "delete_partition")
 """The operations among them that need a table."""
 _OPERATION_KEY = "hoodie.datasource.write.operation"
+_KEYLESS_UPSERT_KEY = "hoodie.write.keyless.upsert"
 _PARTITIONS_KEY = "hoodie.datasource.write.partitions.to.delete"
 _STATIC_PATHS_KEY = "hoodie.static.overwrite.partition.paths"
 _INSERTS = ("insert", "bulk_insert")
@@ -86,6 +89,20 @@ def operation_to_do(operation: WriteOperationType | str | None, config: HoodieWr
     for key in _without_effect(name, config):
         logger.warning("%s = %s has no effect on operation %s", key, config.properties[key], name)
     return name
+
+
+def with_default_operation(config: HoodieWriteConfig) -> HoodieWriteConfig:
+    """The configuration for a write whose caller names no operation.
+
+    Unless the properties name one, rows that carry no stored keys are inserted where the table generates its keys, as
+    in Hudi.
+
+    Args:
+        config: The write's configuration.
+    """
+    if _OPERATION_KEY in config.properties or _KEYLESS_UPSERT_KEY in config.properties:
+        return config
+    return attrs.evolve(config, write=attrs.evolve(config.write, keyless_upsert=KeylessUpsert.INSERT))
 
 
 def check_mode(operation: str, mode: str) -> None:

@@ -23,8 +23,10 @@ from hoodie.common.data.record_source import key_arrays, record_batches
 from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.record import HoodieKey, HoodieRecord
 from hoodie.common.model.record_columns import (
+    CURRENT_FILE_ID,
     META_COLUMN_SET,
     PARTITION_PATH,
+    PARTITION_PATH_META,
     RECORD_KEY,
     RECORD_KEY_META,
     reserved_field,
@@ -82,6 +84,18 @@ class KeyInput:
         check_stored_key_form(self._table, generator)
         return generator
 
+    def with_stored_keys(self, data: HoodieData) -> HoodieData:
+        """Rows without the meta columns that tell a place; without keys unless they have partition paths too.
+
+        Args:
+            data: Rows as `HoodieEngineContext.to_data` gives tagged ones.
+        """
+        names = data.schema.names
+        dropped = {CURRENT_FILE_ID, *META_COLUMN_SET}
+        if not {RECORD_KEY, PARTITION_PATH} <= set(names):
+            dropped |= {RECORD_KEY, PARTITION_PATH}
+        return data.select([name for name in names if name not in dropped])
+
     def keys(self, keys: Any) -> KeyedInput:
         """Keys in any form that `BaseHoodieWriteClient.delete` takes.
 
@@ -108,6 +122,13 @@ class KeyInput:
             preparer = RecordPreparer(WriterSchema(), None, operation=RecordOperation.DELETE)
             return KeyedInput(data, (RECORD_KEY, PARTITION_PATH), preparer)
         generator = self.key_generator
+        if generator.generates_keys:
+            raise HoodieKeyException(
+                f"{self._snapshot.base_path} has no record key fields, its keys are generated, and the rows lack "
+                f"{RECORD_KEY_META} and {PARTITION_PATH_META}, which name stored rows: read the rows with these "
+                "columns, or give a condition instead (delete(where=...)); nothing was written. Their columns are: "
+                f"{', '.join(names)}"
+            )
         columns = list(names)
         if not generator.reads_all_columns:
             fields = (*generator.record_key_fields, *generator.partition_fields)
@@ -136,7 +157,10 @@ class KeyInput:
             batch = pa.record_batch([*key_arrays(keys)], schema=schema)
             return self._table.context.generate([batch], as_it_is, schema)
         table_avro = self._snapshot.load_avro_schema()
-        data = self._table.context.to_data(keys, to_arrow(table_avro) if table_avro else None)
+        columns = to_arrow(table_avro) if table_avro else None
+        if self.key_generator.generates_keys:
+            return self.with_stored_keys(self._table.context.to_data(keys, columns, is_tagged=True))
+        data = self._table.context.to_data(keys, columns)
         return data.select([name for name in data.schema.names if name not in META_COLUMN_SET])
 
     def _values_to_data(self, values: Sequence[Any]) -> HoodieData:
@@ -144,6 +168,12 @@ class KeyInput:
         fields = self._snapshot.table_config.record_key_fields or tuple(
             self._table.config.table.record_key_fields or ()
         )
+        if not fields:
+            raise HoodieKeyException(
+                f"keys are values such as {short_repr(values[0])}, and {self._snapshot.base_path} has no record key "
+                f"fields, its keys are generated: give HoodieKeys, or rows with {RECORD_KEY_META} and "
+                f"{PARTITION_PATH_META}"
+            )
         if len(fields) != 1:
             raise HoodieKeyException(
                 f"keys are values such as {short_repr(values[0])}, and {self._snapshot.base_path} has "

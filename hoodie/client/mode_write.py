@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.base_write_client import BaseHoodieWriteClient
-from hoodie.client.chosen_operation import DELETES, check_mode, operation_to_do
+from hoodie.client.chosen_operation import DELETES, check_mode, operation_to_do, with_default_operation
 from hoodie.client.new_table import check_new_table
 from hoodie.client.open_or_create import WritableTable, open_or_create
 from hoodie.client.table_replacement import TableReplacement, described_by
@@ -32,7 +32,7 @@ from hoodie.common.data.stored_types import RESERVED_PREFIX, is_dropped, normali
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.config.write_options import InsertDupPolicy
+from hoodie.config.write_options import InsertDupPolicy, KeylessUpsert
 from hoodie.exception import (
     HoodieConfigException,
     HoodieNotSupportedException,
@@ -128,6 +128,7 @@ class ModeWrite:
         open_client: Makes a client of the engine.
         completed: The completed writes that the frame may know of; later ones are refused. None: none is.
         may_change_table: Whether mode overwrite may go the second way.
+        keyless_by_default: Whether a new table without record key fields is one whose keys are generated.
     """
 
     config: HoodieWriteConfig
@@ -136,6 +137,7 @@ class ModeWrite:
     open_client: Callable[[HoodieWriteConfig], BaseHoodieWriteClient]
     completed: frozenset[str] | None = None
     may_change_table: bool = True
+    keyless_by_default: bool = False
 
     @classmethod
     def of(
@@ -144,6 +146,8 @@ class ModeWrite:
         open_client: Callable[[HoodieWriteConfig], BaseHoodieWriteClient],
         mode: str,
         operation: WriteOperationType | str | None = None,
+        *,
+        keyless_by_default: bool = False,
     ) -> ModeWrite:
         """The write that a caller asks for.
 
@@ -152,6 +156,7 @@ class ModeWrite:
             open_client: Makes a client of the engine.
             mode: The mode's name.
             operation: The operation; None leaves the choice to the options.
+            keyless_by_default: See the attribute.
 
         Raises:
             HoodieConfigException: There is no such mode; or see `operation_to_do` and `check_mode`.
@@ -159,7 +164,9 @@ class ModeWrite:
         save_mode = SaveMode.of(mode)
         name = operation_to_do(operation, config)
         check_mode(name, save_mode.value)
-        return cls(config, save_mode, name, open_client)
+        if operation is None:
+            config = with_default_operation(config)
+        return cls(config, save_mode, name, open_client, keyless_by_default=keyless_by_default)
 
     def run(self, frame: WrittenFrame) -> HoodieWriteResult | None:
         """Write.
@@ -177,6 +184,7 @@ class ModeWrite:
         """
         with open_or_create(self.config, self.open_client) as table:
             if table.found is None:
+                table.config = self._config_of_new
                 self._check_new(frame)
                 table.create()
             if table.found is not None:
@@ -192,7 +200,7 @@ class ModeWrite:
                     return None
                 if self._replaces_all:
                     return self._overwrite(table.found, frame)
-            return table.write(self.operation, frame.data, self.completed)
+            return table.write(self._operation_on(table), frame.data, self.completed)
 
     def check(self, frame: WrittenFrame) -> TableSnapshot | None:
         """Refuse what can be refused before the rows are there.
@@ -223,13 +231,27 @@ class ModeWrite:
                 f"there is no table at {self.config.base_path} to delete from, and a delete creates none: check the "
                 "path"
             )
-        frame.check_new(self.config)
+        frame.check_new(self._config_of_new)
+
+    @property
+    def _config_of_new(self) -> HoodieWriteConfig:
+        """The configuration that describes a new table."""
+        table = self.config.table
+        if not self.keyless_by_default or table.record_key_fields or table.keyless is not None:
+            return self.config
+        return attrs.evolve(self.config, table=attrs.evolve(table, keyless=True))
+
+    def _operation_on(self, table: WritableTable) -> str:
+        """The operation. A new table whose keys are generated has no rows that an upsert could change."""
+        inserts = self.config.write.keyless_upsert is KeylessUpsert.INSERT and self.operation == "upsert"
+        return "insert" if inserts and table.found is None and table.is_keyless else self.operation
 
     def _overwrite(self, table: TableSnapshot, frame: WrittenFrame) -> HoodieWriteResult:
         table.check_named_by(self.config.base_path)
         changes = self._changes(table, frame) if self.may_change_table else []
         if not changes:
-            config = config_of_replaced_rows(self.config, self.operation)
+            operation = "insert" if table.table_config.is_keyless else self.operation
+            config = config_of_replaced_rows(self.config, operation)
             with self.open_client(config) as client:
                 return WritableTable(config, client, table).write(REPLACE_ROWS, frame.data, self.completed)
         frame.check_new(described_by(self.config, table.table_config))
@@ -237,7 +259,8 @@ class ModeWrite:
             "mode overwrite of %s: the table is replaced by a new one, and its history goes, because of: %s",
             table.base_path, "; ".join(changes),
         )  # fmt: skip
-        replacement = TableReplacement(self.config, table, self.operation, self.open_client, self.completed)
+        operation = "insert" if described_by(self.config, table.table_config).table.keyless else self.operation
+        replacement = TableReplacement(self.config, table, operation, self.open_client, self.completed)
         return replacement.run(frame.data)
 
     def _changes(self, table: TableSnapshot, frame: WrittenFrame) -> list[str]:

@@ -15,7 +15,7 @@ from hoodie.common.data.schema_compatibility import merge_schemas
 from hoodie.common.data.stored_types import normalise_schema, spelled_otherwise
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_config import HoodieTableConfig
-from hoodie.common.table.table_definition import DEFAULT_TABLE_VERSION, NO_KEYLESS_TABLES, TableDefinition
+from hoodie.common.table.table_definition import DEFAULT_TABLE_VERSION, GENERATED_KEYS, KEYLESS_TABLES, TableDefinition
 from hoodie.common.table.table_folder import NewTable
 from hoodie.common.table.table_meta_client import properties_of_new_table, refuse_taken_folder
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
@@ -43,7 +43,7 @@ def check_new_table(columns: pa.Schema, config: HoodieWriteConfig) -> None:
         key
         for key, value in (
             ("hoodie.table.name", config.table.table_name),
-            ("hoodie.datasource.write.recordkey.field", config.table.record_key_fields),
+            ("hoodie.datasource.write.recordkey.field", config.table.record_key_fields or config.table.keyless),
         )
         if not value
     ]
@@ -51,11 +51,11 @@ def check_new_table(columns: pa.Schema, config: HoodieWriteConfig) -> None:
         raise HoodieConfigException(
             f"a new table at {config.base_path} needs {' and '.join(missing)}: give "
             f"{'it' if len(missing) == 1 else 'them'} in the options"
-            + (f"; {NO_KEYLESS_TABLES}" if not config.table.record_key_fields else "")
+            + (f"; {KEYLESS_TABLES}" if not config.table.record_key_fields else "")
         )
     declared = to_arrow(config.write.avro_schema) if config.write.avro_schema else None
     columns = normalise_schema(columns, declared)
-    _check_concurrency_mode(config)
+    check_description(config)
     check_fields_of_new_table(columns.names, config)
     check_types_of_new_table(columns, config, name_of_table(config), declared)
 
@@ -72,7 +72,7 @@ def table_to_create(config: HoodieWriteConfig, schema: pa.Schema | None = None) 
         HoodieConfigException: The properties do not describe a valid table; or the folder holds files of another format
             or files that no table wrote.
     """
-    _check_concurrency_mode(config)
+    check_description(config)
     path = normalise_path(config.base_path)
     storage = open_storage(path, config.storage_options, config.retry.policy)
     definition = _definition_of(config, schema)
@@ -109,7 +109,7 @@ def _definition_of(config: HoodieWriteConfig, schema: pa.Schema | None) -> Table
     properties |= config.payload.table_properties()
     return TableDefinition(
         table_name=name_of_table(config),
-        record_key_fields=table.record_key_fields or (),
+        record_key_fields=GENERATED_KEYS if table.keyless else list(table.record_key_fields or ()),
         partition_fields=table.partition_fields or (),
         table_type=_type_of(config),
         ordering_fields=table.ordering_fields or (),
@@ -125,9 +125,25 @@ def _type_of(config: HoodieWriteConfig) -> HoodieTableType:
     return config.table.table_type or HoodieTableType.COPY_ON_WRITE
 
 
-def _check_concurrency_mode(config: HoodieWriteConfig) -> None:
+def check_description(config: HoodieWriteConfig) -> None:
+    """Refuse options that contradict each other, of a table that is made by them.
+
+    Args:
+        config: The write's configuration.
+
+    Raises:
+        HoodieConfigException: The concurrency mode does not fit the table's type or version; or a table whose keys are
+            generated is asked for, and options are given that it cannot have.
+    """
     version = config.table.table_version or DEFAULT_TABLE_VERSION
     problems = config.concurrency_problems(_type_of(config), version)
+    if config.table.keyless:
+        if config.table.record_key_fields:
+            problems.append(
+                f"hoodie.write.keyless = true, and hoodie.datasource.write.recordkey.field = "
+                f"{','.join(config.table.record_key_fields)!r}: leave one of them out"
+            )
+        problems += config.keyless_problems()
     if problems:
         raise HoodieConfigException(f"no table was created at {config.base_path}: {'; '.join(problems)}")
 
@@ -159,7 +175,7 @@ def check_types_of_new_table(
     key_fields = {*(config.table.record_key_fields or ()), *(config.table.partition_fields or ())}
     merged = merge_schemas(declared, columns, True, key_fields=key_fields, widens_lossy=config.write.schema_widen_lossy)
     stored = merged.columns
-    check_ordering_types(stored, config.table.ordering_fields or ())
+    check_ordering_types(stored, () if config.table.keyless else config.table.ordering_fields or ())
     to_avro(stored, record_name(table_name), record_namespace(table_name))
 
 
@@ -177,7 +193,7 @@ def check_fields_of_new_table(columns: Sequence[str], config: HoodieWriteConfig)
     for role, fields in (
         ("record key", table.record_key_fields),
         ("partition", table.partition_fields),
-        ("ordering", table.ordering_fields),
+        ("ordering", () if table.keyless else table.ordering_fields),
     ):
         for field in (name.partition(":")[0] for name in fields or ()):
             if field not in columns and field.partition(".")[0] not in columns:

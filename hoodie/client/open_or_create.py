@@ -122,6 +122,11 @@ class WritableTable:
             if self.found is None:
                 raise
 
+    @property
+    def is_keyless(self) -> bool:
+        """Whether the keys of the table, found or created, are generated."""
+        return bool(self.config.table.keyless) if self.found is None else self.found.table_config.is_keyless
+
     def write(
         self,
         operation: str,

@@ -20,6 +20,7 @@ from hoodie.exception import HoodieKeyException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.keygen.base_key_generator import KeyGenerator
+from hoodie.keygen.generated_keys import AutoRecordGenWrapperKeyGenerator
 from hoodie.keygen.user_key_generator import KeyGeneratorOfUser
 from hoodie.table.table import HoodieTable
 
@@ -40,6 +41,8 @@ def check_stored_key_form(table: HoodieTable, key_generator: KeyGenerator) -> No
     """
     if table.snapshot.load_avro_schema() is None or isinstance(key_generator, KeyGeneratorOfUser):
         return
+    if isinstance(key_generator, AutoRecordGenWrapperKeyGenerator):
+        key_generator = key_generator.paths
     schema = table.snapshot.load_schema()
     fields = (*key_generator.record_key_fields, *key_generator.partition_fields)
     types = [type_at(schema, field) for field in fields]
@@ -63,6 +66,8 @@ def check_stored_key_form(table: HoodieTable, key_generator: KeyGenerator) -> No
 
 
 def _keys(key_generator: KeyGenerator, row: pa.RecordBatch) -> tuple[str | None, str | None]:
+    if not key_generator.record_key_fields:
+        return None, key_generator.partition_paths(row)[0].as_py()
     keys, paths = key_generator.keys(row)
     return keys[0].as_py(), paths[0].as_py()
 

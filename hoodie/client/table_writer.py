@@ -21,7 +21,7 @@ from hoodie.common.config.property import check_properties
 from hoodie.common.data.record_source import record_batches
 from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
-from hoodie.common.table.table_definition import NO_KEYLESS_TABLES
+from hoodie.common.table.table_definition import GENERATED_KEYS, KEYLESS_TABLES
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieKeyException, NullColumnException, TableExistsException
@@ -63,7 +63,8 @@ def write_table(
             properties say what to do with inserts of keys that are in the table
             (``hoodie.datasource.write.insert.drop.duplicates``, ``hoodie.datasource.insert.dup.policy``).
         table_name: The name of a new table, by default the folder's name; checked against an existing table.
-        record_key_fields: Columns that identify a row; needed for a new table, checked against an existing one.
+        record_key_fields: Columns that identify a row; needed for a new table, checked against an existing one. The
+            text ``generated`` makes a table without them, whose keys are generated; see ``docs/keyless-tables.md``.
         partition_fields: Columns that the partition folders are named by.
         ordering_fields: The column whose larger value wins; several in tables of versions 8 and 9.
         table_type: ``COPY_ON_WRITE``, the default of a new table, or ``MERGE_ON_READ``; an existing table must have it.
@@ -180,9 +181,13 @@ def config_of_arguments(
     check_properties(properties)
     if table_name is not None:
         check_text("table_name", table_name)
+    is_keyless = record_key_fields == GENERATED_KEYS
     fields = {
         "hoodie.table.name": table_name or "",
-        "hoodie.datasource.write.recordkey.field": _joined(record_key_fields, "record_key_fields"),
+        "hoodie.write.keyless": "true" if is_keyless else "",
+        "hoodie.datasource.write.recordkey.field": (
+            "" if is_keyless else _joined(record_key_fields, "record_key_fields")
+        ),
         "hoodie.datasource.write.partitionpath.field": _joined(partition_fields, "partition_fields"),
         "hoodie.datasource.write.precombine.field": _joined(ordering_fields, "ordering_fields"),
         "hoodie.datasource.write.table.type": "" if table_type is None else str(table_type),
@@ -231,15 +236,15 @@ class _LocalFrame:
     def check_new(self, config: HoodieWriteConfig) -> None:
         """Check a new table's fields, names and types against the data's columns."""
         table = config.table
-        if not table.record_key_fields:
+        if not table.record_key_fields and not table.keyless:
             raise HoodieConfigException(
-                f"there is no table at {config.base_path}: pass record_key_fields to create it; {NO_KEYLESS_TABLES}"
+                f"there is no table at {config.base_path}: pass record_key_fields to create it; {KEYLESS_TABLES}"
             )
         known = to_arrow(config.write.avro_schema) if config.write.avro_schema else None
         try:
             source = record_batches(self.data, known)
         except NullColumnException as error:
-            if error.column not in table.record_key_fields:
+            if error.column not in (table.record_key_fields or ()):
                 raise
             raise HoodieKeyException(
                 f"nothing was changed at {config.base_path}: column '{error.column}', a record key field, is null in "

@@ -35,12 +35,13 @@ from hoodie.common.model.record_columns import (
     PARTITION_PATH_META,
     RECORD_KEY,
     RECORD_KEY_META,
+    ROW_IDENTITY,
     TAGS,
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import HoodieTableType, RecordOperation, WriteOperationType
 from hoodie.config.payload_config import NewColumnPolicy
-from hoodie.config.write_options import InsertDupPolicy
+from hoodie.config.write_options import InsertDupPolicy, KeylessUpsert
 from hoodie.engine.data import HoodieData
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import (
@@ -83,6 +84,7 @@ _COMBINED_INSERTS = frozenset(
     }
 )
 """Inserts that ``hoodie.combine.before.insert`` applies to."""
+_UPSERTS = (WriteOperationType.UPSERT, WriteOperationType.UPSERT_PREPPED)
 _OPERATIONS_WITHOUT_STORED_KEYS = _COMBINED_INSERTS | {
     WriteOperationType.INSERT_PREPPED,
     WriteOperationType.BULK_INSERT_PREPPED,
@@ -115,11 +117,13 @@ class PreparedInput:
         records: Rows as `RecordPreparer` makes them.
         schemas: The write's schemas.
         key_generator: Explains rows without a key; None when the input brought its keys.
+        operation: The operation that writes them: the one that was asked for, or an insert instead of an upsert.
     """
 
     records: HoodieData
     schemas: WriteSchemas
     key_generator: KeyGenerator | None
+    operation: WriteOperationType
 
 
 class WriteInput:
@@ -157,7 +161,7 @@ class WriteInput:
             if operation is WriteOperationType.DELETE_PREPPED:
                 batch = records.in_flight()
                 return PreparedInput(
-                    self._context.generate([batch], as_it_is, batch.schema), self.table_schemas(), None
+                    self._context.generate([batch], as_it_is, batch.schema), self.table_schemas(), None, operation
                 )
             return self._prepare_records(operation, records, key_generator)
         except NullColumnException as error:
@@ -221,16 +225,23 @@ class WriteInput:
         schemas = self.table_schemas()
         if isinstance(keys, Where):
             data = self._keys_where(keys)
-            return self._prepared(data, RecordPreparer(WriterSchema(), None, operation=RecordOperation.DELETE), schemas)
+            preparer = RecordPreparer(WriterSchema(), None, operation=RecordOperation.DELETE)
+            return self._prepared(data, preparer, schemas, WriteOperationType.DELETE)
         keyed = self._keys.keys(keys)
-        return self._prepared(keyed.rows.select(keyed.columns), keyed.preparer, schemas)
+        return self._prepared(keyed.rows.select(keyed.columns), keyed.preparer, schemas, WriteOperationType.DELETE)
 
     def _prepare_records(
         self, operation: WriteOperationType, records: Any, key_generator: KeyGenerator
     ) -> PreparedInput:
         is_prepped = operation in PREPPED_OPERATIONS
-        data = self.records_to_data(records, is_prepped)
+        generates_keys = key_generator.generates_keys
+        if generates_keys and operation is WriteOperationType.UPSERT:
+            data = self._keys.with_stored_keys(self.records_to_data(records, is_tagged=True))
+        else:
+            data = self.records_to_data(records, is_prepped)
         has_keys = RECORD_KEY in data.schema.names
+        if generates_keys:
+            operation = self._operation_without_key_fields(operation, has_keys)
         is_tagged = operation is WriteOperationType.UPSERT_PREPPED
         if is_tagged and not {RECORD_KEY, PARTITION_PATH, CURRENT_FILE_ID} <= set(data.schema.names):
             raise HoodieKeyException(
@@ -265,21 +276,56 @@ class WriteInput:
         checks = RecordChecks(
             ordering=self._is_merge_on_read or self._combines_upsert(operation),
             positions=self._is_merge_on_read,
-            keys=key_generator if is_prepped and has_keys and OPERATION not in data.schema.names else None,
+            keys=key_generator
+            if (is_prepped or generates_keys) and has_keys and OPERATION not in data.schema.names
+            else None,
             # With hoodie.simple.index.update.partition.path=false a record may stay in another partition than its
             # columns say.
             partitions=not self._table.index.is_global,
             max_key_bytes=self._config.write.record_key_max_bytes,
         )
+        # Rows without keys among those that carry them: a merge inserts them, and so does an option.
+        takes_new = generates_keys and (is_tagged or self._config.write.keyless_upsert is KeylessUpsert.INSERT)
+        makes_keys = not has_keys or (takes_new and operation in _UPSERTS)
         preparer = RecordPreparer(
             writer_schema,
-            None if has_keys else key_generator.bind(schemas.columns),
+            key_generator.bind(schemas.columns) if makes_keys else None,
             () if lacks_ordering else merge_spec.ordering_fields,
             merge_spec=merge_spec,
             is_tagged=is_tagged,
             checks=checks,
         )
-        return self._prepared(data, preparer, schemas)
+        if makes_keys and generates_keys:
+            data = data.identify_rows(ROW_IDENTITY, operation not in _COMBINED_INSERTS)
+        return self._prepared(data, preparer, schemas, operation)
+
+    def _operation_without_key_fields(self, operation: WriteOperationType, has_keys: bool) -> WriteOperationType:
+        """The operation on a table whose keys are generated.
+
+        Args:
+            operation: The operation that was asked for.
+            has_keys: Whether the rows carry keys.
+
+        Raises:
+            HoodieKeyException: The rows of an upsert carry none, or those of an insert do.
+        """
+        path = self._snapshot.base_path
+        if operation is WriteOperationType.UPSERT and not has_keys:
+            if self._config.write.keyless_upsert is KeylessUpsert.INSERT:
+                return WriteOperationType.INSERT
+            raise HoodieKeyException(
+                f"upsert: {path} has no record key fields, its keys are generated, and the rows do not carry the keys "
+                f"of stored rows; nothing was written. insert adds them. To change stored rows, read them with "
+                f"{RECORD_KEY_META} and {PARTITION_PATH_META} and upsert them with these columns, or use update() or "
+                "merge() of hoodie.Table. hoodie.write.keyless.upsert=INSERT takes such an upsert for an insert, as "
+                "Hudi does"
+            )
+        if operation in _COMBINED_INSERTS and has_keys:
+            raise HoodieKeyException(
+                f"{operation.value.lower()}: the records bring keys of their own, and those of {path} are generated; "
+                "nothing was written. Give rows instead of HoodieRecords"
+            )
+        return operation
 
     @property
     def _is_merge_on_read(self) -> bool:
@@ -379,10 +425,13 @@ class WriteInput:
             )
 
     @staticmethod
-    def _prepared(data: HoodieData, preparer: RecordPreparer, schemas: WriteSchemas) -> PreparedInput:
+    def _prepared(
+        data: HoodieData, preparer: RecordPreparer, schemas: WriteSchemas, operation: WriteOperationType
+    ) -> PreparedInput:
         prepared = data.map_batches(preparer, preparer.output_schema())
         # Keys to delete lack the columns that would explain which of them are bad.
-        return PreparedInput(prepared, schemas, preparer.key_generator if preparer.schema is not None else None)
+        key_generator = preparer.key_generator if preparer.schema is not None else None
+        return PreparedInput(prepared, schemas, key_generator, operation)
 
     def records_to_data(self, records: Any, is_tagged: bool = False) -> HoodieData:
         """The records as the engine's data; the types of values without types are those of the table.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Protocol
@@ -18,6 +19,8 @@ from hoodie.common.model.table_version import TABLE_VERSIONS
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.merge.merge_modes import REPLACED_PAYLOADS, is_by_mode, merge_alike, payload_of_table, says_how_it_merges
 from hoodie.merge.payload_rules import PAYLOADS, canonical_payload_class, instead_of_payload
+
+logger = logging.getLogger(__name__)
 
 _KEY_GENERATORS = {**KEY_GENERATORS, "GLOBAL_DELETE": "GlobalDeleteKeyGenerator"}
 
@@ -121,6 +124,10 @@ class HoodieTableOptions(PropertyGroup):
         "hoodie.datasource.write.recordkey.field", column_names(), None, alternatives=("hoodie.table.recordkey.fields",)
     )
     """The columns of the record key."""
+    keyless: bool | None = property_field("hoodie.write.keyless", boolean(), None, is_ours=True)
+    """Whether a new table has no record key: its keys are generated, and `hoodie.datasource.write.recordkey.field` is
+    left out. In `format("hoodie")` and `hoodie.spark.write` a new table without that option is one, as in Hudi's data
+    source. An existing table must be one, or not. See `docs/keyless-tables.md`."""
     partition_fields: tuple[str, ...] | None = property_field(
         "hoodie.datasource.write.partitionpath.field",
         column_names(),
@@ -227,8 +234,25 @@ class HoodieTableOptions(PropertyGroup):
         if ordering not in stored and "hoodie.table.ordering.fields" in stored:
             ordering = "hoodie.table.ordering.fields"
         orderings = None if _brings_ordering_fields(stored, version) else self.ordering_fields
+        is_keyless = not stored.get("hoodie.table.recordkey.fields", "").strip()
+        if is_keyless and self.record_key_fields:
+            found.append(
+                f"hoodie.datasource.write.recordkey.field = {_show(self.record_key_fields)}: the table has no record "
+                "key fields, its keys are generated; leave it out, or write to a table made with it"
+            )
+        elif self.keyless is not None and self.keyless != is_keyless:
+            has = "no record key fields, its keys are generated" if is_keyless else "record key fields"
+            found.append(f"hoodie.write.keyless = {_show(self.keyless)}: the table has {has}; leave it out")
+        if is_keyless and orderings:
+            logger.info(
+                "hoodie.datasource.write.precombine.field = %s is ignored: the table generates its keys, so no two "
+                "records have one key",
+                ",".join(orderings),
+            )
+            orderings = None
+        keys = None if is_keyless else self.record_key_fields
         for key, given, table_key in (
-            ("hoodie.datasource.write.recordkey.field", self.record_key_fields, "hoodie.table.recordkey.fields"),
+            ("hoodie.datasource.write.recordkey.field", keys, "hoodie.table.recordkey.fields"),
             ("hoodie.datasource.write.partitionpath.field", self.partition_fields, "hoodie.table.partition.fields"),
             ("hoodie.datasource.write.precombine.field", orderings, ordering),
         ):

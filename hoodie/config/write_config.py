@@ -65,6 +65,7 @@ METADATA_PREFIX_KEY = "hoodie.datasource.write.commitmeta.key.prefix"
 _DROP_DUPLICATES_KEY = "hoodie.datasource.write.insert.drop.duplicates"
 _DUP_POLICY_KEY = "hoodie.datasource.insert.dup.policy"
 _RECONCILE_KEY = "hoodie.datasource.write.reconcile.schema"
+_COMBINE_KEY = "hoodie.combine.before.insert"
 _MODE_KEY = "hoodie.write.concurrency.mode"
 _PROVIDER_KEY = "hoodie.write.lock.provider"
 _BUCKET_STRATEGY = "BucketIndexConcurrentFileWritesConflictResolutionStrategy"
@@ -266,6 +267,8 @@ class HoodieWriteConfig:
         version = version_of(table_config.properties)
         if self.table.auto_upgrade and self.table.table_version is not None:
             version = max(version, self.table.table_version)
+        if not table_config.properties.get("hoodie.table.recordkey.fields", "").strip():
+            found += self.keyless_problems()
         found += self.concurrency_problems(table_config.properties.get("hoodie.table.type", "COPY_ON_WRITE"), version)
         if found:
             lines = "".join(f"\n  - {problem}" for problem in found)
@@ -273,6 +276,36 @@ class HoodieWriteConfig:
                 f"The properties of this writer contradict those of the table at {self.base_path!r}:{lines}"
             )
         self._agreed[:] = [dict(table_config.properties)]
+
+    def keyless_problems(self) -> list[str]:
+        """Why a table whose keys are generated cannot be written with these properties; empty if it can.
+
+        Hudi: org.apache.hudi.AutoRecordKeyGenerationUtils, which refuses some of them.
+        """
+        found, write = [], self.write
+        why = "the keys of the table are generated, so no record has the key of another one"
+        if write.duplicates_of_inserts is not InsertDupPolicy.NONE:
+            key = _DROP_DUPLICATES_KEY if write.insert_drop_duplicates else _DUP_POLICY_KEY
+            found.append(f"{key} = {display_value(key, self.properties.get(key, ''))}: {why}; leave it out")
+        elif write.combine_before_insert and _COMBINE_KEY in self.properties:
+            found.append(f"{_COMBINE_KEY} = true: {why}; leave it out, and drop equal rows yourself")
+        if write.unique_keys:
+            found.append(f"hoodie.write.concurrency.unique.keys = true: {why}; leave it out")
+        if self.payload.partial_update:
+            found.append(
+                "hoodie.write.partial.update = true: rows are changed by the stored keys that they carry; leave it "
+                "out, and use update() or merge() to set some columns"
+            )
+        if self.index.index_type is IndexType.BUCKET:
+            found.append(
+                "hoodie.index.type = BUCKET: buckets are made of record key fields, and the keys of the table are "
+                "generated; leave it out, or take BLOOM, SIMPLE or RECORD_INDEX"
+            )
+        if self.table.populate_meta_fields is False:
+            found.append(
+                "hoodie.populate.meta.fields = false: generated keys are stored in these columns only; leave it out"
+            )
+        return found
 
     def concurrency_problems(self, table_type: str, table_version: int) -> list[str]:
         """Why a table cannot be written in the writer's concurrency mode; empty if it can.

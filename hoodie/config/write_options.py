@@ -98,6 +98,13 @@ class MarkerType(StrEnum):
     DIRECT = "DIRECT"
 
 
+class KeylessUpsert(StrEnum):
+    """The treatment of rows that an upsert brings without a stored key, to a table that generates its keys."""
+
+    FAIL = "FAIL"
+    INSERT = "INSERT"
+
+
 class InputPersistence(StrEnum):
     """Whether the Spark engine keeps the rows of an upsert or delete between its two readings of them."""
 
@@ -159,6 +166,12 @@ class HoodieWriteOptions(PropertyGroup):
     merge_allow_duplicate_on_inserts: bool = property_field("hoodie.merge.allow.duplicate.on.inserts", boolean(), True)
     """With true, an insert into an existing file is added even if the file has its key. With false it replaces that
     record, and of several inserts with the same key into one existing file the last one counts."""
+    keyless_upsert: KeylessUpsert = property_field(
+        "hoodie.write.keyless.upsert", choice(KeylessUpsert), KeylessUpsert.FAIL, is_ours=True
+    )
+    """The treatment of an upsert into a table whose keys are generated, if its rows do not carry `_hoodie_record_key`
+    and `_hoodie_partition_path`: FAIL, or INSERT, which adds all of them as Hudi does. Rows that carry both change the
+    stored rows in any case. See `docs/keyless-tables.md`."""
     input_persistence: InputPersistence = property_field(
         "hoodie.write.input.persist", choice(InputPersistence), InputPersistence.AUTO, is_ours=True
     )

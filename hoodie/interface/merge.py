@@ -20,7 +20,7 @@ from hoodie.client.merge_index import config_by_record_key, has_plain_paths
 from hoodie.client.write_input import MadeOfTable
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.data.normalise import normalise_batch
-from hoodie.common.data.stored_types import field_finder, normalise_schema
+from hoodie.common.data.stored_types import field_finder, normalise_schema, spelled_otherwise
 from hoodie.common.model.record_columns import RESERVED_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_value import shown_value
@@ -31,6 +31,7 @@ from hoodie.index.bucket.table_layout import TableLayout, config_of_table
 from hoodie.index.index_factory import create_index
 from hoodie.interface.merge_rows import SOURCE, TARGET, ClauseKind, MergeClause, MergeRows, OfSource
 from hoodie.interface.queued_calls import one_after_another
+from hoodie.interface.scanned_merge_rows import ScannedMergeRows
 from hoodie.query.filter_text import parse_filter
 from hoodie.table.open_table import find_table, look_at_table
 
@@ -107,8 +108,10 @@ class TableMerge:
         """Run the merge, in one commit; it is an upsert.
 
         The stored rows are read as they are when the write begins: those of the source's keys, found by the table's
-        index, and held in memory. If another writer commits before the merge does, it fails with a conflict and nothing
-        of it is committed; ``hoodie.write.lock.wait.retry=true`` runs it again on the newer rows.
+        index, and held in memory. In a table whose keys are generated they are found by a scan for the columns of
+        ``on``, and a row of the source changes all stored rows that it matches. If another writer commits before the
+        merge does, it fails with a conflict and nothing of it is committed; ``hoodie.write.lock.wait.retry=true`` runs
+        it again on the newer rows.
 
         Returns:
             The outcome, which is committed.
@@ -121,7 +124,7 @@ class TableMerge:
             HoodieKeyException: Several rows of the source apply to one key, a clause would change the key of a row, a
                 key to insert is null, or a key is stored more than once.
             HoodieWriteConflictException: Another writer committed meanwhile; merging again is safe.
-            HoodieNotSupportedException: The table has no record key, or no columns yet.
+            HoodieNotSupportedException: The table has no columns yet.
             HoodieException: See `HoodieLocalWriteClient.upsert`.
         """
         if not self._clauses:
@@ -133,6 +136,8 @@ class TableMerge:
             config, rows = self._planned(snapshot)
             with HoodieLocalWriteClient(config) as client:
                 client.go_on_from(snapshot)
+                if isinstance(rows, ScannedMergeRows):
+                    return client.upsert_prepped_records(MadeOfTable(rows))
                 return client.upsert(MadeOfTable(rows))
 
     def _planned(self, snapshot: TableSnapshot) -> tuple[HoodieWriteConfig, MergeRows]:
@@ -146,16 +151,14 @@ class TableMerge:
                 "hoodie.write.partial.update = true, and a merge writes whole rows, with the stored values of columns "
                 "that it does not assign: leave it out"
             )
-        if not table.record_key_fields:
-            raise HoodieNotSupportedException(
-                f"the table at {config.base_path} has no record key fields, and a merge finds rows by their key"
-            )
         avro = snapshot.load_avro_schema()
         if avro is None:
             raise HoodieNotSupportedException(
                 f"the table at {config.base_path} has no columns that a merge could assign: upsert the first rows"
             )
         source = _stored_rows(self._source, to_arrow(avro))
+        if table.is_keyless:
+            return config, self._scanning(source, snapshot)
         partition_fields = tuple(field.partition(":")[0] for field in table.partition_fields)
         is_global = create_index(config).is_global
         pairs = check_pairs(
@@ -172,6 +175,29 @@ class TableMerge:
         )
         rows.check(snapshot.load_schema())
         return config, rows
+
+    def _scanning(self, source: pa.Table, snapshot: TableSnapshot) -> ScannedMergeRows:
+        """The merge of a table whose keys are generated: it compares any columns."""
+        if self._on is None:
+            raise HoodieConfigException(
+                f"{snapshot.base_path} has no record key fields, its keys are generated, so a merge must tell which "
+                "columns to compare: give on='t.id = s.id', or a list of names"
+            )
+        schema = snapshot.load_schema()
+        find, pairs = field_finder(schema), []
+        for pair in parse_condition(self._on, TARGET, SOURCE):
+            name, dot, rest = pair.target.partition(".")
+            field = find(pair.target) or find(name)
+            if field is None:
+                raise HoodieConfigException(
+                    f"the condition compares {pair.target}, which is no column of {snapshot.base_path}"
+                    f"{spelled_otherwise(schema.names, [name])}; its columns are {', '.join(schema.names)}"
+                )
+            is_whole = find(pair.target) is not None
+            pairs.append(attrs.evolve(pair, target=field.name if is_whole else f"{field.name}{dot}{rest}"))
+        rows = ScannedMergeRows(source, self._clauses, tuple(pairs), len(pairs), (), False)
+        rows.check(schema)
+        return rows
 
     def _pairs(
         self, source: pa.Table, record_key_fields: Sequence[str], partition_fields: Sequence[str]

@@ -280,12 +280,12 @@ class MergeRows:
         index = HoodieGlobalBloomIndex(table.config)
         return HoodieTable(table.context, table.config, table.snapshot, index, table.metrics)
 
-    def _matches(self, table: HoodieTable, searched: HoodieTable, keys: pa.Table, needed: Sequence[str]) -> _Matches:
+    def _matches(self, table: HoodieTable, searched: HoodieTable, keys: pa.Table, needed: Sequence[str]) -> Matches:
         """Find the stored rows of the source's keys, by the table's index."""
         schema, index = table.snapshot.load_schema(), searched.index
         usable = keys.filter(keys[PARTITION_PATH].is_valid()).select([RECORD_KEY, PARTITION_PATH, _NUMBER])
         if not usable.num_rows:
-            return _Matches.none(self.source, schema, needed)
+            return Matches.none(self.source, schema, needed)
         exact = (HoodieGlobalBloomIndex if index.is_global else HoodieBloomIndex)(table.config)
         given = table.context.to_data(usable, None)
         look = KeyLookup(searched, KeyInput(searched).keyed(given), exact, None)
@@ -294,7 +294,7 @@ class MergeRows:
         if not needed:
             located = _collected(look.located())
             found = located.filter(located[CURRENT_INSTANT_TIME].is_valid())
-            return _Matches.of(self.source, found[_NUMBER], None, found[PARTITION_PATH_META], schema.empty_table())
+            return Matches.of(self.source, found[_NUMBER], None, found[PARTITION_PATH_META], schema.empty_table())
         names = [RECORD_KEY_META, PARTITION_PATH_META, *needed]
         columns = pa.schema([*((name, pa.string()) for name in META_COLUMNS), *schema])
         stored = _collected(look.stored_rows(columns, names))
@@ -304,9 +304,9 @@ class MergeRows:
         places = pa.table({**by, _PLACE: pa.array(np.arange(stored.num_rows))})
         joined = usable.select([*by, _NUMBER]).join(places, list(by), join_type="inner")
         paths = stored[PARTITION_PATH_META].take(joined[_PLACE])
-        return _Matches.of(self.source, joined[_NUMBER], joined[_PLACE], paths, stored.select(needed))
+        return Matches.of(self.source, joined[_NUMBER], joined[_PLACE], paths, stored.select(needed))
 
-    def _clauses_of_rows(self, matches: _Matches) -> Iterator[tuple[int, _Rows]]:
+    def _clauses_of_rows(self, matches: Matches) -> Iterator[tuple[int, RowsOfClause]]:
         """Each clause that counts for some rows, and these rows."""
         for kinds, rows in (
             ((ClauseKind.UPDATE, ClauseKind.DELETE), matches.matched),
@@ -333,7 +333,7 @@ class MergeRows:
 
     # --- values -------------------------------------------------------------------------------------------------
 
-    def _sides(self, rows: _Rows, stored: pa.Table) -> pa.Table:
+    def _sides(self, rows: RowsOfClause, stored: pa.Table) -> pa.Table:
         """Rows of both sides as two columns of structs; of rows that match nothing, the source's alone."""
         sides = {SOURCE: _taken(self.source, rows.numbers).to_struct_array()}
         if rows.places is not None and stored.num_columns:
@@ -346,7 +346,7 @@ class MergeRows:
         schema: pa.Schema,
         values: Mapping[str, Any],
         key_columns: pa.Table,
-        rows: _Rows,
+        rows: RowsOfClause,
         stored: pa.Table,
     ) -> pa.Table:
         """The rows of a clause, in the columns of the table."""
@@ -388,7 +388,7 @@ class MergeRows:
     # --- keys ---------------------------------------------------------------------------------------------------
 
     def _check_keys(
-        self, table: HoodieTable, keys: pa.Table, matches: _Matches, found: pa.Table, written: pa.Table
+        self, table: HoodieTable, keys: pa.Table, matches: Matches, found: pa.Table, written: pa.Table
     ) -> None:
         """Refuse keys with several rows on a side, and rows that would get another key.
 
@@ -474,8 +474,8 @@ class MergeRows:
 
 
 @attrs.frozen(eq=False)
-class _Rows:
-    """Rows of the source with the stored rows that they match.
+class RowsOfClause:
+    """Rows of the source, for a clause, with the stored rows that they match.
 
     Attributes:
         table: The number of the row in the source, the place of the stored row among those that were read (null if
@@ -497,12 +497,12 @@ class _Rows:
     def places(self) -> pa.ChunkedArray | None:
         return self.table[_PLACE] if self.is_matched else None
 
-    def filter(self, mask: pa.ChunkedArray) -> _Rows:
+    def filter(self, mask: pa.ChunkedArray) -> RowsOfClause:
         return attrs.evolve(self, table=self.table.filter(mask))
 
 
 @attrs.frozen(eq=False)
-class _Matches:
+class Matches:
     """The rows of a source, by whether they match a stored row.
 
     Attributes:
@@ -512,13 +512,13 @@ class _Matches:
         repeated: The rows that match several stored rows.
     """
 
-    matched: _Rows
-    unmatched: _Rows
+    matched: RowsOfClause
+    unmatched: RowsOfClause
     stored: pa.Table
     repeated: pa.Array
 
     @classmethod
-    def none(cls, source: pa.Table, schema: pa.Schema, needed: Sequence[str]) -> _Matches:
+    def none(cls, source: pa.Table, schema: pa.Schema, needed: Sequence[str]) -> Matches:
         nothing = pa.chunked_array([pa.array([], pa.int64())])
         paths = pa.chunked_array([pa.array([], pa.string())])
         stored = pa.schema([schema.field(name) for name in needed]).empty_table()
@@ -532,7 +532,7 @@ class _Matches:
         places: pa.ChunkedArray | None,
         paths: pa.ChunkedArray,
         stored: pa.Table,
-    ) -> _Matches:
+    ) -> Matches:
         if places is None:
             places = pa.chunked_array([pa.nulls(len(numbers), pa.int64())])
         matched = pa.table({_NUMBER: numbers, _PLACE: places, _PLACE_PATH: paths.cast(pa.string())})
@@ -549,7 +549,7 @@ class _Matches:
             }
         )
         repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-        return cls(_Rows(matched, True), _Rows(unmatched, False), stored, pa.array(repeated, pa.int64()))
+        return cls(RowsOfClause(matched, True), RowsOfClause(unmatched, False), stored, pa.array(repeated, pa.int64()))
 
 
 def _collected(data: HoodieData) -> pa.Table:

@@ -161,7 +161,8 @@ class Table(TableReads):
             path: The table's folder, which need not exist; with ``catalog`` the name, ``database.table``.
             schema_or_data: A `pyarrow.Schema` for a table without rows; or rows, as `HoodieLocalWriteClient` takes
                 them, which are upserted: of several rows with one key one stays.
-            record_key_fields: The column or columns that identify a row.
+            record_key_fields: The column or columns that identify a row. The text ``generated`` makes a table without
+                them, whose keys are generated; see ``docs/keyless-tables.md``.
             partition_fields: The columns whose values name the folders of the data.
             ordering_fields: The column or columns whose larger value wins of two rows with one key; else the
                 later row wins.
@@ -531,7 +532,8 @@ class Table(TableReads):
             on: The columns that both sides are compared by, or a condition such as ``"t.uuid = s.id"``: the record key,
                 and all partition fields or none of them. Without partition fields a key is found in whatever partition
                 it is; it must not be stored in several. With a global index they are left out. None: the record key,
-                and the partition fields if the source has them. Both sides must have the same types.
+                and the partition fields if the source has them. Both sides must have the same types. Where keys are
+                generated, any columns: they must be given.
             properties: See `upsert`.
 
         Returns:

@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from hoodie.client.chosen_operation import check_mode, operation_to_do
+from hoodie.client.chosen_operation import check_mode, operation_to_do, with_default_operation
 from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.mode_write import REPLACE_ROWS, FrameOfColumns, ModeWrite, SaveMode
 from hoodie.client.staged_rows import (
@@ -144,7 +144,14 @@ class StagedWrite:
         columns = arrow_schema(schema)
         mode = SaveMode.OVERWRITE if replaces else SaveMode.APPEND
         # A stream goes on with the table that it began with: its progress is in the history.
-        writing = ModeWrite(config, mode, operation, HoodieLocalWriteClient, may_change_table=not is_stream)
+        writing = ModeWrite(
+            with_default_operation(config),
+            mode,
+            operation,
+            HoodieLocalWriteClient,
+            may_change_table=not is_stream,
+            keyless_by_default=True,
+        )
         table = writing.check(FrameOfColumns(lambda: columns, None))
         removes_rows = replaces or operation in _REPLACING
         if removes_rows and not (is_stream or config.write.has_several_writers):

@@ -42,7 +42,8 @@ def write(
 
     If there is no table, the options describe a new one: ``hoodie.table.name``,
     ``hoodie.datasource.write.recordkey.field``, ``.partitionpath.field``, ``.precombine.field`` and others. For an
-    existing table they are optional, and must not contradict it.
+    existing table they are optional, and must not contradict it. A new table without record key fields has generated
+    keys, as in Hudi; see ``docs/keyless-tables.md``.
 
     Args:
         df: The rows; for a delete, the keys.
@@ -150,5 +151,6 @@ def write_frame(
         config,
         lambda given: SparkRDDWriteClient(session, given, on_progress=on_progress, validators=validators),
         mode,
+        keyless_by_default=True,
     )
     return writing.run(FrameOfColumns(lambda: arrow_schema(df.schema), df))

@@ -34,6 +34,7 @@ from hoodie.common.model.record import HoodieKey, HoodieRecord, HoodieRecordLoca
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
+    META_COLUMN_SET,
     OPERATION,
     ORDERING_VALUE,
     PARTITION_PATH,
@@ -154,16 +155,21 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
     raise HoodieSchemaException(f"records are {shown_value(records)}, which is not supported; {_TAKEN}")
 
 
-def with_tags(records: Any) -> Any:
+def with_tags(records: Any, schema: pa.Schema | None = None) -> Any:
     """Rows as read from a table, with Hudi's meta columns under their reserved names (`TAGS`).
 
     Args:
-        records: See `record_batches`; lists (of `HoodieRecord`) are returned unchanged.
+        records: See `record_batches`; lists of `HoodieRecord` and files are returned unchanged.
+        schema: See `record_batches`.
     """
     if _is_dataset(records):
         records = records.scanner().to_reader()
+    if is_lazy_frame(records):
+        records = collected(records)
+    if isinstance(records, Mapping):
+        return with_tags(columns_by_name(records), schema)
     if isinstance(records, list | tuple):
-        return records
+        return _tagged_dicts(records, schema)
     if isinstance(records, pa.Table | pa.RecordBatch):
         return records.rename_columns(_tagged_names(records.schema))
     if _is_frame(records) and _gives_arrow(records):
@@ -174,7 +180,7 @@ def with_tags(records: Any) -> Any:
         schema = pa.schema([f.with_name(name) for f, name in zip(reader.schema, names, strict=True)])
         return pa.RecordBatchReader.from_batches(schema, (batch.rename_columns(names) for batch in reader))
     if isinstance(records, Iterator):
-        return (with_tags(item) if hasattr(item, "schema") else item for item in records)
+        return (with_tags(item, schema) for item in records)
     return records
 
 
@@ -229,6 +235,19 @@ def _with_own_errors(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         if not found:
             raise
         raise error_of_class(found[-1]["name"], found[-1]["message"].rstrip("\n")) from error
+
+
+def _tagged_dicts(rows: Sequence[Any], schema: pa.Schema | None) -> Any:
+    """Dicts with meta columns as a table; any other list as it is."""
+    if not all(isinstance(row, Mapping) for row in rows):
+        return rows
+    tags = [name for name in TAGS if any(name in row for row in rows)]
+    if not tags:
+        return rows
+    others = [{name: value for name, value in row.items() if name not in META_COLUMN_SET} for row in rows]
+    table = record_batches(others, schema).table if any(others) else None
+    columns = {} if table is None else dict(zip(table.column_names, table.columns, strict=True))
+    return pa.table(columns | {TAGS[name]: pa.array([row.get(name) for row in rows], pa.string()) for name in tags})
 
 
 def _tagged_names(schema: pa.Schema) -> list[str]:

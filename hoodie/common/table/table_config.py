@@ -446,6 +446,11 @@ class HoodieTableConfig:
         return self._names("hoodie.table.recordkey.fields")
 
     @property
+    def is_keyless(self) -> bool:
+        """Whether the table has no record key fields, so that its keys are generated and nothing but stored."""
+        return not self.record_key_fields and self.populate_meta_fields
+
+    @property
     def partition_fields(self) -> tuple[str, ...]:
         """``hoodie.table.partition.fields``, without types (``region:SIMPLE``); () for a non-partitioned table."""
         return tuple(name.partition(":")[0].strip() for name in self._names("hoodie.table.partition.fields"))

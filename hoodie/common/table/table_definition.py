@@ -6,6 +6,7 @@ Hudi: org.apache.hudi.common.table.HoodieTableMetaClient.PropertyBuilder.
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 from collections.abc import Iterable, Mapping
 
@@ -50,6 +51,8 @@ from hoodie.merge.payload_rules import (
     merger_payload_class,
 )
 from hoodie.merge.record_merger import HoodieRecordMerger, is_merger_class, merger_class_name
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_TABLE_VERSION = 9
 """The version of a new table whose creator names none."""
@@ -103,11 +106,13 @@ _TIMESTAMP_KEYS = frozenset(all_keys([HoodieTimestampKeyGeneratorConfig]))
 _TYPED_PARTITIONS = "hoodie.datasource.write.partitionpath.field"
 _META_FIELDS = "hoodie.populate.meta.fields"
 
-NO_KEYLESS_TABLES = (
-    "tables without a record key, whose keys Hudi generates, cannot be written yet: where no column identifies a row, "
-    "add one that does, such as a UUID"
+GENERATED_KEYS = "generated"
+"""The value of ``record_key_fields`` that makes a table without record key fields."""
+KEYLESS_TABLES = (
+    f"where no column identifies a row, record_key_fields='{GENERATED_KEYS}' makes a table whose keys are generated "
+    "(docs/keyless-tables.md)"
 )
-"""The problem of a new table without a record key, as a message."""
+"""The way out for rows without a record key, as a part of a message."""
 
 
 @attrs.frozen(kw_only=True)
@@ -156,13 +161,22 @@ class _PropertiesBuilder:
             self._problems.append(
                 f"hive_style_partitioning is {shown_value(definition.hive_style_partitioning)}: give True or False"
             )
-        record_keys = self._field_names("record_key_fields", definition.record_key_fields)
+        is_keyless = definition.record_key_fields == GENERATED_KEYS
+        record_keys = () if is_keyless else self._field_names("record_key_fields", definition.record_key_fields)
         partitions = self._partition_names(self._field_names("partition_fields", definition.partition_fields))
         orderings = self._field_names("ordering_fields", definition.ordering_fields)
-        if not record_keys:
+        if not record_keys and not is_keyless:
             self._problems.append(
-                "record_key_fields is empty: name the column or columns that identify a record; " + NO_KEYLESS_TABLES
+                "record_key_fields is empty: name the column or columns that identify a record; " + KEYLESS_TABLES
             )
+        if is_keyless and orderings:
+            logger.warning(
+                "ordering_fields = %s: the table %s generates its keys, so no two records have one key, and has no "
+                "ordering fields",
+                ",".join(orderings),
+                definition.table_name,
+            )
+            orderings = ()
         if len(orderings) > 1 and not is_by_mode(self._version):
             self._problems.append(
                 f"ordering_fields has {len(orderings)} fields ({', '.join(orderings)}), table version 6 stores one: "
@@ -171,6 +185,8 @@ class _PropertiesBuilder:
         key_generator = self._key_generator(record_keys, partitions)
         self._check_timestamps(key_generator)
         self._check_virtual_keys(key_generator)
+        if is_keyless:
+            self._check_keyless(key_generator)
         merging, payload = self._merging(orderings)
         orderings = self._orderings_of(payload) or orderings
         extra = self._extra_properties()
@@ -190,7 +206,7 @@ class _PropertiesBuilder:
             "hoodie.timeline.layout.version": "2" if is_by_mode(self._version) else "1",
             "hoodie.table.timeline.timezone": "UTC",
             _ARCHIVE_FOLDER_KEY: _ARCHIVE_FOLDERS[self._version][0],
-            "hoodie.table.recordkey.fields": ",".join(record_keys),
+            **({"hoodie.table.recordkey.fields": ",".join(record_keys)} if record_keys else {}),
             "hoodie.datasource.write.hive_style_partitioning": str(definition.hive_style_partitioning).lower(),
             "hoodie.datasource.write.partitionpath.urlencode": "false",
             "hoodie.datasource.write.drop.partition.columns": "false",
@@ -368,8 +384,10 @@ class _PropertiesBuilder:
             return KEY_GENERATORS["CUSTOM"]
         if not partitions:
             return KEY_GENERATORS["NON_PARTITION"]
-        if len(record_keys) <= 1:
-            return KEY_GENERATORS["SIMPLE" if len(partitions) == 1 else "CUSTOM"]
+        if len(record_keys) <= 1 and len(partitions) == 1:
+            return KEY_GENERATORS["SIMPLE"]
+        if len(record_keys) == 1:
+            return KEY_GENERATORS["CUSTOM"]
         return KEY_GENERATORS["COMPLEX"]
 
     def _named_key_generator(self, given: str | type) -> str | None:
@@ -409,6 +427,17 @@ class _PropertiesBuilder:
             self._problems.append(
                 f"{_META_FIELDS} is false, which Hudi takes with {', '.join(able)} only, and the key generator is "
                 f"{key_generator}: leave it out, or give another record key or partition fields"
+            )
+
+    def _check_keyless(self, key_generator: str) -> None:
+        """Refuse what a table without record key fields cannot have."""
+        if key_generator not in KEY_GENERATORS.values():
+            self._problems.append(
+                f"record_key_fields is '{GENERATED_KEYS}', and key_generator {key_generator} makes keys: leave it out"
+            )
+        if str(self._definition.properties.get(_META_FIELDS)).strip().lower() == "false":
+            self._problems.append(
+                f"{_META_FIELDS} is false, and generated keys are stored in these columns only: leave it out"
             )
 
     def _timestamp_properties(self, key_generator: str) -> dict[str, str]:

@@ -89,7 +89,8 @@ class HoodieTableMetaClient:
                 tables, such as those of version 6 of OverwriteWithLatestAvroPayload with an ordering field: a warning
                 says when. What they do by default is the same for all readers.
             record_key_fields: The column or columns that identify a record: one name, a list, or names separated by
-                commas. Nested fields are dotted paths.
+                commas. Nested fields are dotted paths. The text ``generated`` makes a table without such columns, whose
+                keys are generated (``docs/keyless-tables.md``); a list, ``["generated"]``, names a column.
             partition_fields: The columns whose values name the folders of the data; empty for a single folder. Types
                 after the names, ``region:SIMPLE,ts:TIMESTAMP``, create a table with CustomKeyGenerator.
             ordering_fields: At most one column, or several in versions 8 and 9, which are compared from left to right.

@@ -470,8 +470,11 @@ class _Rebuilding:
             made: list[str] = []
             for prefix in (True, False):
                 generator = create_key_generator(config, prefix).bind(batch.schema)
-                keys, paths = generator.record_keys(batch), generator.partition_paths(batch)
-                stored = rows.column(RECORD_KEY_META) if config.populate_meta_fields else keys
+                paths = generator.partition_paths(batch)
+                stored = rows.column(RECORD_KEY_META)
+                keys = stored if generator.generates_keys else generator.record_keys(batch)
+                if not config.populate_meta_fields:
+                    stored = keys
                 same = pc.and_(pc.equal(keys, stored), pc.equal(paths, partition_path))
                 if pc.all(pc.fill_null(same, False)).as_py():
                     break

@@ -21,7 +21,9 @@ from hoodie.common.model.record_columns import (
     DECIDING_COLUMNS,
     OPERATION,
     PARTITION_PATH,
+    PARTITION_PATH_META,
     RECORD_KEY,
+    RECORD_KEY_META,
     ROW_NUMBER,
     reserved_field,
 )
@@ -48,6 +50,7 @@ from hoodie.index.places_by_hash import (
     notes_of,
     rows_read,
 )
+from hoodie.keygen.generated_keys import are_new
 from hoodie.merge.appended_rows import lacking_order
 from hoodie.table.action.commit.base_commit_action_executor import (
     BUCKET_HANDLERS,
@@ -381,10 +384,17 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
     @property
     def _must_know_keys(self) -> bool:
         """Whether a key that is not in the table fails the write."""
+        if self._is_keyless:
+            return self.operation is WriteOperationType.UPSERT
         payload = self._config.payload
         if not payload.partial_update or payload.missing_keys is not MissingKeyPolicy.FAIL:
             return False
         return self.operation is WriteOperationType.UPSERT
+
+    @property
+    def _is_keyless(self) -> bool:
+        """Whether the keys of the table are generated: the rows bring those of stored rows, or none."""
+        return self._write_context.table_config.is_keyless
 
     @property
     def _refuses_missing_keys(self) -> bool:
@@ -453,11 +463,20 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             return
         lacking = self._lacking_order
         missing = missing_keys(tagged, self._table.index.is_global)
+        if self._is_keyless:
+            missing = missing.map_batches(_brought_keys, missing.schema)
         count = missing.count()
         if not count:
             return
         sample = missing.map_partitions_with_index(FirstRows(SAMPLED_BAD_ROWS), missing.schema).collect()
         shown = sample[RECORD_KEY].to_pylist()[:SAMPLED_BAD_ROWS] if sample is not None else []
+        if self._is_keyless:
+            raise HoodieKeyException(
+                f"{count} of the rows carry keys that are not in the table, among them "
+                f"{', '.join(short_repr(key) for key in shown)}: the rows were deleted since they were read, or they "
+                "are of another table; nothing was written. Read the rows again. To add rows of another table, drop "
+                f"{RECORD_KEY_META} and {PARTITION_PATH_META}, and insert them"
+            )
         problem = (
             f"{count} of the keys of this partial update are not in the table, among them "
             f"{', '.join(short_repr(key) for key in shown)}"
@@ -542,6 +561,11 @@ def _has_deletes(keys: IncomingKeys | None, counts: pa.Table) -> bool:
     """
     operations = set(keys.table[OPERATION].unique().to_pylist() if keys is not None else counts[OPERATION].to_pylist())
     return len(operations - {None}) > 1
+
+
+def _brought_keys(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The keys that rows brought, without those of new rows."""
+    return batch.filter(pc.invert(are_new(batch.column(RECORD_KEY))))
 
 
 def _carried_schema(schema: pa.Schema) -> pa.Schema:
