@@ -122,10 +122,10 @@ class MetadataIndexes:
             )
         # One that was set aside would be built by the next write, which then finds no definition.
         is_listed = partition in table.table_config.listed_metadata_partitions
-        if is_listed:
+        if is_listed or partition in load_index_definitions(table.storage, table.meta_path):
             self._writer(table).drop([partition])
-        is_defined = delete_index_definition(table, partition)
-        return is_listed or is_defined
+            return True
+        return False
 
     def _refuse_pending(self, name: str) -> None:
         """Refuse while instants are pending, whose files are neither committed nor gone."""

@@ -34,6 +34,7 @@ from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.config.index_config import HoodieIndexConfig
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -49,7 +50,6 @@ from hoodie.metadata.reader.metadata_table_files import metadata_folder
 from hoodie.metadata.records.key_look_up import KeyLookUp
 from hoodie.metadata.writer.dropped_indexes import indexes_to_drop
 from hoodie.metadata.writer.due_partitions import DuePartitions, due_partitions
-from hoodie.metadata.writer.index_definition_writer import delete_index_definition
 from hoodie.metadata.writer.indexers import is_maintained
 from hoodie.metadata.writer.misplaced_metadata_table import misplaced_time_of, set_aside_misplaced_metadata_table
 from hoodie.metadata.writer.new_metadata_table import metadata_table_properties
@@ -91,12 +91,14 @@ class MetadataTableUpkeep:
         engine: Runs tasks, for work that grows with the number of files or rows.
         key_look_up: The writer's knowledge of the keys that the action adds.
         merger: The record merger that it names, in a table that merges by one.
+        index_config: Its options of bloom filters.
     """
 
     config: HoodieMetadataConfig = attrs.field(factory=HoodieMetadataConfig)
     engine: HoodieEngineContext = attrs.field(factory=LocalEngineContext)
     key_look_up: KeyLookUp = attrs.field(factory=KeyLookUp)
     merger: HoodieRecordMerger | None = None
+    index_config: HoodieIndexConfig = attrs.field(factory=HoodieIndexConfig)
 
     @classmethod
     def of(
@@ -112,7 +114,8 @@ class MetadataTableUpkeep:
         Raises:
             HoodieConfigException: The record merger that it names cannot be loaded.
         """
-        return cls(config.metadata, engine, key_look_up or KeyLookUp(), named_merger(config.payload.merger_class))
+        merger = named_merger(config.payload.merger_class)
+        return cls(config.metadata, engine, key_look_up or KeyLookUp(), merger, config.index)
 
 
 @attrs.frozen
@@ -121,9 +124,11 @@ class RecordedAction:
 
     Attributes:
         is_compaction_due: Whether the metadata table is to be compacted once the action is completed.
+        table: The table as it is then.
     """
 
     is_compaction_due: bool
+    table: TableSnapshot
 
 
 @attrs.frozen(eq=False)
@@ -148,7 +153,10 @@ class MetadataTable:
     @property
     def writer(self) -> HoodieBackedTableMetadataWriter:
         """The writer of its files; for this package."""
-        return HoodieBackedTableMetadataWriter(self.table, self.upkeep.config, self.upkeep.engine, self.upkeep.merger)
+        upkeep = self.upkeep
+        return HoodieBackedTableMetadataWriter(
+            self.table, upkeep.config, upkeep.engine, upkeep.merger, upkeep.index_config
+        )
 
     # --- what there is, and what the writer wants -------------------------------------------------------------------
 
@@ -286,9 +294,8 @@ class MetadataTable:
     def adapt(self) -> TableSnapshot:
         """Delete the indexes that ``hoodie.metadata.index.drop`` names, and set a metadata table aside that is gone.
 
-        Call it under the lock; the properties and the timeline are read again. An index goes from the properties, then
-        its folder, then its definition. A run that died is finished by the next one with the same option, as long as
-        the definition is there; a folder that is left without one harms nobody.
+        Call it under the lock; the properties and the timeline are read again. The order of the steps is that of
+        `HoodieBackedTableMetadataWriter.drop`.
 
         Returns:
             The table as it is then.
@@ -311,8 +318,6 @@ class MetadataTable:
             logger.warning("dropping %s from the metadata table of %s", ", ".join(named), now.table.base_path)
             with one_at_a_time(now.table):
                 now = now.at(now.writer.drop(named))
-                for path in named:
-                    delete_index_definition(now.table, path)
         now.refuse_unwritable()
         return now.set_aside() if is_metadata_table_gone(now.table) else now.table
 
@@ -412,19 +417,22 @@ class MetadataTable:
         if action in _NOT_RECORDED or not listed:
             return None
         self.refuse_unwritable()
+        change = None
         if isinstance(metadata, HoodieCommitMetadata):
             change = CommittedChange(instant_time, action, metadata, self.upkeep.key_look_up)
-            is_due = self.writer.update_commit(change, check)
+        now = self.at(self.writer.without_lost_indexes(change, check))
+        if change is not None:
+            is_due = now.writer.update_commit(change, check)
         elif isinstance(metadata, HoodieCleanMetadata):
-            is_due = self.writer.update_clean(instant_time, metadata, check)
+            is_due = now.writer.update_clean(instant_time, metadata, check)
         elif isinstance(metadata, HoodieRollbackMetadata):
-            is_due = self.writer.update_rollback(instant_time, metadata, check)
+            is_due = now.writer.update_rollback(instant_time, metadata, check)
         else:
             raise HoodieCommitException(
                 f"{action} {instant_time} of {self.table.base_path} was not completed: a metadata table came meanwhile "
                 f"({','.join(listed)}), and would be wrong. Call it again"
             )
-        return RecordedAction(is_due)
+        return RecordedAction(is_due, now.table)
 
     def forget(self, instant_time: str) -> None:
         """Take back what was recorded of an instant that is being rolled back.

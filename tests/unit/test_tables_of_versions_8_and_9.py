@@ -224,9 +224,9 @@ def test_a_metadata_table_is_kept_and_hudi_rs_which_trusts_it_agrees(table: Path
 
 @pytest.mark.parametrize("table", ["v9_cow_mdt"], indirect=True)
 def test_a_metadata_table_of_another_kind_is_given_up_only_when_the_writer_says_so(table: Path) -> None:
-    change_properties(table, {"hoodie.table.metadata.partitions": "files,expr_index_x"})
+    change_properties(table, {"hoodie.table.metadata.partitions": "files,vector_index_x"})
     before = content(table)
-    with local_client(table) as client, pytest.raises(HoodieNotSupportedException, match="expr_index_x"):
+    with local_client(table) as client, pytest.raises(HoodieNotSupportedException, match="vector_index_x"):
         client.upsert(hoodie.read_table(str(table)))
     assert content(table) == before
     with local_client(table, hoodie__metadata__enable="false") as client:

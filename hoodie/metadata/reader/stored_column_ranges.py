@@ -75,7 +75,7 @@ def load_stored_column_ranges(
         return StoredColumnRanges(metadata.num_rows, tuple(read_column_ranges(metadata, columns)))
     with open_log_file(storage, path) as reader:
         found = StoredColumnRanges(0, ())
-        for block in _data_blocks(reader, HoodieLogFile.of(name, FileStatus(path, 0, 0)), committed):
+        for block in data_blocks(reader, HoodieLogFile.of(name, FileStatus(path, 0, 0)), committed):
             ranges = _ranges_of_block(block, table_version, columns)
             if ranges is None:
                 return None
@@ -83,19 +83,38 @@ def load_stored_column_ranges(
         return found
 
 
-def _data_blocks(
+def data_blocks(
     reader: HoodieLogFileReader, log_file: HoodieLogFile, committed: CommittedLogFiles | None
 ) -> Iterator[HoodieLogBlock]:
+    """The blocks of a log file that hold rows.
+
+    Args:
+        reader: An open reader of the file.
+        log_file: The file.
+        committed: See `load_stored_column_ranges`.
+
+    Raises:
+        HoodieCorruptedDataException: The file is damaged.
+    """
     for stored in whole_blocks(reader, log_file, committed):
         if stored.block_type in _DATA_BLOCKS:
             yield reader.read(stored)
 
 
+def has_whole_rows(block: HoodieLogBlock) -> bool:
+    """Whether a block holds whole rows, in a form that hoodie reads.
+
+    Args:
+        block: A block of `data_blocks`.
+    """
+    is_partial = block.headers.get(HeaderMetadataType.IS_PARTIAL, "").lower() == "true"
+    return not is_partial and block.block_type is not HoodieLogBlockType.HFILE_DATA
+
+
 def _ranges_of_block(
     block: HoodieLogBlock, table_version: int, columns: Collection[str] | None
 ) -> StoredColumnRanges | None:
-    is_partial = block.headers.get(HeaderMetadataType.IS_PARTIAL, "").lower() == "true"
-    if is_partial or block.block_type is HoodieLogBlockType.HFILE_DATA:
+    if not has_whole_rows(block):
         return None
     if block.block_type is HoodieLogBlockType.PARQUET_DATA:
         metadata = metadata_of_parquet(block.content, block.source)
@@ -118,7 +137,7 @@ def _united(one: StoredColumnRanges, other: StoredColumnRanges) -> StoredColumnR
     for name in dict.fromkeys([*of_one, *of_other]):
         first = of_one.get(name) or _all_null(of_other[name], one.row_count)
         second = of_other.get(name) or _all_null(of_one[name], other.row_count)
-        united.append(_united_range(first, second))
+        united.append(united_range(first, second))
     return StoredColumnRanges(one.row_count + other.row_count, tuple(united))
 
 
@@ -126,7 +145,13 @@ def _all_null(like: HoodieColumnRange, row_count: int) -> HoodieColumnRange:
     return attrs.evolve(like, min_value=None, max_value=None, value_count=row_count, null_count=row_count)
 
 
-def _united_range(one: HoodieColumnRange, other: HoodieColumnRange) -> HoodieColumnRange:
+def united_range(one: HoodieColumnRange, other: HoodieColumnRange) -> HoodieColumnRange:
+    """The range of a column in two sets of rows together.
+
+    Args:
+        one: The range in the older rows.
+        other: The range in the newer rows.
+    """
     values = one.value_count + other.value_count
     nulls = one.null_count + other.null_count
     if one.min_value is None or other.min_value is None:

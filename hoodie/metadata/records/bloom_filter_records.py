@@ -48,7 +48,7 @@ def bloom_filter_entries(files: Sequence[FileBloomFilter], instant_time: str) ->
     texts = [file.footer.bloom_filter_text or "" for file in stored]
     types = [file.footer.bloom_filter_type or SimpleBloomFilter.type_code for file in stored]
     places = [(file.partition_path, file.file_name) for file in stored]
-    return _entries(places, types, instant_time, [text.encode() for text in texts], is_deleted=False)
+    return filter_entries(places, types, instant_time, [text.encode() for text in texts])
 
 
 def deleted_bloom_filter_entries(
@@ -61,15 +61,29 @@ def deleted_bloom_filter_entries(
         instant_time: The action that deleted them.
         table_version: 6, 8 or 9: version 6 marks deletes in records, later versions have delete blocks.
     """
-    entries = _entries(files, [""] * len(files), instant_time, [b""] * len(files), is_deleted=True)
+    entries = filter_entries(files, [""] * len(files), instant_time, [b""] * len(files), is_deleted=True)
     if table_version >= _LATER_VERSION:
         return MetadataEntries.deletes(_PATH, _PAYLOAD, entries.keys)
     return entries
 
 
-def _entries(
-    places: Sequence[tuple[str, str]], types: list[str], instant_time: str, filters: list[bytes], *, is_deleted: bool
+def filter_entries(
+    places: Sequence[tuple[str, str]],
+    types: Sequence[str],
+    instant_time: str,
+    filters: Sequence[bytes],
+    *,
+    is_deleted: bool = False,
 ) -> MetadataEntries:
+    """The records of filters.
+
+    Args:
+        places: Partition path and name of the file of each filter, each once.
+        types: The type of each filter, such as ``SIMPLE``.
+        instant_time: The action that wrote the files.
+        filters: The text of each filter, as UTF-8.
+        is_deleted: Whether the records mark deletes.
+    """
     count = len(places)
     paths = pa.array([path for path, _ in places], pa.string())
     names = pa.array([name for _, name in places], pa.string())

@@ -170,7 +170,9 @@ def deleted_column_stats_entries(
     return MetadataEntries(path, _PAYLOAD, keys, pa.RecordBatch.from_arrays(rows, schema=_PAYLOAD.schema))
 
 
-def partition_stats_entries(partition_paths: pa.Array, stats: pa.RecordBatch, *, is_tight: bool) -> MetadataEntries:
+def partition_stats_entries(
+    partition_paths: pa.Array, stats: pa.RecordBatch, *, is_tight: bool, of_expression: bool = False
+) -> MetadataEntries:
     """The records of partitions, made from those of their files.
 
     Args:
@@ -178,6 +180,7 @@ def partition_stats_entries(partition_paths: pa.Array, stats: pa.RecordBatch, *,
         stats: Statistics of columns of files, of the schema of `MetadataPayload.COLUMN_STATS`.
         is_tight: Whether the files are all latest files of their partitions. Then the records replace older ones;
             otherwise they widen them.
+        of_expression: Whether the records are for the partition of an expression index.
     """
     count = stats.num_rows
     table = pa.table({"p": partition_paths, "c": stats.column("column_name"), "n": pa.array(np.arange(count))})
@@ -191,7 +194,7 @@ def partition_stats_entries(partition_paths: pa.Array, stats: pa.RecordBatch, *,
     given["file_name"] = paths.take(pa.array(starts))
     given["type"] = pa.repeat(pa.scalar(int(MetadataRecordType.PARTITION_STATS), pa.int32()), len(starts))
     given["is_tight_bound"] = pa.repeat(is_tight, len(starts))
-    keys = partition_stats_keys(given["column_name"], given["file_name"])
+    keys = partition_stats_keys(given["column_name"], given["file_name"], of_expression=of_expression)
     rows = pa.RecordBatch.from_arrays(list(given.values()), schema=_PAYLOAD.schema)
     return MetadataEntries(MetadataPartitionType.PARTITION_STATS.partition_path, _PAYLOAD, keys, rows)
 

@@ -200,6 +200,15 @@ def is_secondary_index(partition_path: str) -> bool:
     return MetadataPartitionType.of_path(partition_path) is MetadataPartitionType.SECONDARY_INDEX
 
 
+def is_expression_index(partition_path: str) -> bool:
+    """Whether a partition of a metadata table is an expression index.
+
+    Args:
+        partition_path: The partition.
+    """
+    return MetadataPartitionType.of_path(partition_path) is MetadataPartitionType.EXPRESSION_INDEX
+
+
 def secondary_index_partition(name: object) -> str:
     """The partition of an index.
 

@@ -98,7 +98,7 @@ class FileStatisticsReader:
             columns: The columns.
             stats_version: The form of the records.
         """
-        whole, committed = _merges_whole_rows(table), table.committed_log_files
+        whole, committed = merges_whole_rows(table), table.committed_log_files
         return cls(table.storage, table.base_path, tuple(columns), stats_version, whole, committed)
 
     def read(self, files: Sequence[DataFile], engine: HoodieEngineContext) -> FileStatistics:
@@ -228,7 +228,12 @@ def cleaned_files(clean: HoodieCleanMetadata) -> list[DataFile]:
     return list(filter(has_statistics, dict.fromkeys(found)))
 
 
-def _merges_whole_rows(table: TableSnapshot) -> bool:
+def merges_whole_rows(table: TableSnapshot) -> bool:
+    """Whether a row of a log file replaces the older row of its key as a whole; see `FileStatisticsReader`.
+
+    Args:
+        table: The table.
+    """
     table_config = table.table_config
     if table_config.table_type is HoodieTableType.COPY_ON_WRITE:
         return True

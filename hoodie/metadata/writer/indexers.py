@@ -6,6 +6,7 @@ from hoodie.exception import HoodieNotSupportedException
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.metadata.writer.bloom_filters_indexer import BloomFiltersIndexer
 from hoodie.metadata.writer.column_stats_indexer import ColumnStatsIndexer
+from hoodie.metadata.writer.expression_index_indexer import ExpressionIndexIndexer
 from hoodie.metadata.writer.files_indexer import FilesIndexer
 from hoodie.metadata.writer.partition_indexer import MetadataPartitionIndexer
 from hoodie.metadata.writer.partition_stats_indexer import PartitionStatsIndexer
@@ -19,6 +20,7 @@ _INDEXERS: dict[MetadataPartitionType, type[MetadataPartitionIndexer]] = {
     MetadataPartitionType.BLOOM_FILTERS: BloomFiltersIndexer,
     MetadataPartitionType.SECONDARY_INDEX: SecondaryIndexIndexer,
     MetadataPartitionType.RECORD_INDEX: RecordIndexIndexer,
+    MetadataPartitionType.EXPRESSION_INDEX: ExpressionIndexIndexer,
 }
 
 

@@ -17,6 +17,7 @@ from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
+from hoodie.config.index_config import HoodieIndexConfig
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.merge.record_merger import HoodieRecordMerger
@@ -111,6 +112,7 @@ class IndexingContext:
         metadata: The metadata table as it was before the action; None while ``files`` is being built.
         found: Results of one indexer that other indexers of the same action need, too.
         merger: The record merger that the writer names, in a table that merges by one.
+        index_config: The writer's options of bloom filters.
     """
 
     table: TableSnapshot
@@ -120,6 +122,7 @@ class IndexingContext:
     metadata: HoodieBackedTableMetadata | None = None
     found: dict[object, object] = attrs.field(factory=dict, repr=False)
     merger: HoodieRecordMerger | None = None
+    index_config: HoodieIndexConfig = attrs.field(factory=HoodieIndexConfig)
 
 
 @attrs.frozen
@@ -131,12 +134,14 @@ class CommittedChange:
         action: COMMIT, DELTA_COMMIT, REPLACE_COMMIT, COMPACTION or CLUSTERING.
         metadata: Its metadata: the files written, and the file groups replaced.
         key_look_up: The look-up that its writer made for new keys.
+        found: Results that are needed more than once, whatever the state of the metadata table is.
     """
 
     instant_time: str
     action: Action
     metadata: HoodieCommitMetadata
     key_look_up: KeyLookUp = attrs.field(factory=KeyLookUp)
+    found: dict[object, object] = attrs.field(factory=dict, repr=False, eq=False)
 
 
 class MetadataPartitionIndexer(ABC):

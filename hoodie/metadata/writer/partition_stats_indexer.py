@@ -85,7 +85,7 @@ class PartitionStatsIndexer(CatchingUpIndexer):
         columns = indexed_columns_of_change(context, change)
         changed = ChangedPartitions.listed(context, change)
         paths = list(changed.files)
-        hides_older = not _may_complete_later(context, change)
+        hides_older = not may_complete_later(context, change)
         parts: list[MetadataEntries] = []
         if hides_older:
             parts.append(continued_entries(context, columns, change, changed.changes()))
@@ -108,7 +108,7 @@ class PartitionStatsIndexer(CatchingUpIndexer):
         paths = sorted({*difference.new_files, *changed})
         columns, listed = indexed_columns_of_table(context), difference.after.files
         latest = latest_files(context, {path: listed.get(path, ()) for path in paths})
-        # Writes that are pending have earlier times, and may be completed later: see _may_complete_later.
+        # Writes that are pending have earlier times, and may be completed later: see may_complete_later.
         is_tight = not any(one.action in _ADD_FILES for one in context.table.active_timeline.filter_pending())
         return _with_deletes(_Partitions(context, columns, latest).entries(is_tight=is_tight), columns, paths)
 
@@ -123,12 +123,16 @@ def _with_deletes(found: MetadataEntries, columns: IndexedColumns, paths: list[s
     return EntriesOnDriver(attrs.evolve(found, deleted_keys=keys_without_rows))
 
 
-def _may_complete_later(context: IndexingContext, change: CommittedChange) -> bool:
+def may_complete_later(context: IndexingContext, change: CommittedChange) -> bool:
     """Whether an older write or log compaction is pending, whose log files are not in the records of this action.
 
     The metadata table merges by the times of requests. A record that replaces older ones would hide the records of that
     write once it is completed. A log compaction brings no new values, but counts them once more: its log file stands
     beside those that it merges.
+
+    Args:
+        context: The table without the action.
+        change: The action.
     """
     return any(
         instant.action in _ADD_FILES and is_before(instant.requested_time, change.instant_time)

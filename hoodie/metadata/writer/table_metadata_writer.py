@@ -35,6 +35,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.completion import complete
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.config.index_config import HoodieIndexConfig
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.local_engine_context import LocalEngineContext
@@ -60,10 +61,12 @@ from hoodie.metadata.writer.file_group_writer import (
     MetadataFileGroupWriter,
     delete_other_base_files,
 )
-from hoodie.metadata.writer.index_definition_writer import save_index_definition
+from hoodie.metadata.writer.index_definition_writer import delete_index_definition, save_index_definition
+from hoodie.metadata.writer.index_expressions import UnknownValuesError
 from hoodie.metadata.writer.indexers import indexer_of
 from hoodie.metadata.writer.initial_times import initial_time
 from hoodie.metadata.writer.latest_files import committed_files
+from hoodie.metadata.writer.lost_indexes import lost_indexes, may_lose_indexes
 from hoodie.metadata.writer.metadata_table_services import MetadataTableCompactor
 from hoodie.metadata.writer.new_metadata_table import create_metadata_table, newest_record_schema
 from hoodie.metadata.writer.overtaken_records import hidden_by
@@ -115,6 +118,7 @@ class HoodieBackedTableMetadataWriter:
         config: The partitions of the metadata table, and its services.
         engine: Runs tasks.
         merger: The record merger that the writer names, in a table that merges by one.
+        index_config: The writer's options of bloom filters.
 
     Hudi: org.apache.hudi.metadata.HoodieBackedTableMetadataWriter.
     """
@@ -123,6 +127,7 @@ class HoodieBackedTableMetadataWriter:
     config: HoodieMetadataConfig = attrs.field(factory=HoodieMetadataConfig)
     engine: HoodieEngineContext = attrs.field(factory=LocalEngineContext)
     merger: HoodieRecordMerger | None = None
+    index_config: HoodieIndexConfig = attrs.field(factory=HoodieIndexConfig)
 
     # --- actions --------------------------------------------------------------------------------------------------
 
@@ -207,7 +212,7 @@ class HoodieBackedTableMetadataWriter:
         """Build partitions that the table does not list yet from its files, and list them.
 
         With a record index, secondary indexes are built anew: without it, a key may have been in several places, and a
-        secondary index has one entry for it.
+        secondary index has one entry for it. An expression index whose values hoodie does not know is dropped.
 
         No other instant may be pending, and failed ones must have been rolled back.
 
@@ -229,11 +234,55 @@ class HoodieBackedTableMetadataWriter:
         order = {kind: place for place, kind in enumerate(MetadataPartitionType)}
         due = {*partitions, *self._doubtful(partitions)}
         for partition in sorted(due, key=lambda path: (order[require_supported(path, version)], path)):
-            table = attrs.evolve(self, table=table)._initialise(partition, (definitions or {}).get(partition))
+            writer = attrs.evolve(self, table=table)
+            try:
+                table = writer._initialise(partition, (definitions or {}).get(partition))
+            except UnknownValuesError as error:
+                table = writer.drop_lost({partition: str(error)})
         return table
 
+    def without_lost_indexes(self, change: CommittedChange | None, check: Callable[[], None]) -> TableSnapshot:
+        """Drop the indexes that an action cannot keep up, with a warning for each.
+
+        Args:
+            change: The action if it wrote files.
+            check: Raises where the lock was lost.
+
+        Returns:
+            The table as it is then.
+
+        Raises:
+            HoodieException: A file is missing or damaged, or storage failed.
+        """
+        if not may_lose_indexes(self.table.table_config.metadata_partitions):
+            return self.table
+        lost = lost_indexes(self._context(MetadataTableFiles.load(self.table)), change)
+        if not lost:
+            return self.table
+        check()
+        return self.drop_lost(lost)
+
+    def drop_lost(self, lost: Mapping[str, str]) -> TableSnapshot:
+        """Drop indexes, with a warning for each.
+
+        Args:
+            lost: The indexes, and the reason of each.
+
+        Returns:
+            The table as it is then.
+        """
+        for path, reason in lost.items():
+            logger.warning(
+                "dropping the index %s of %s, which cannot be kept up: %s", path, self.table.base_path, reason
+            )
+        return self.drop(lost)
+
     def drop(self, partitions: Iterable[str]) -> TableSnapshot:
-        """Delete partitions, ready or not: first from the properties, then their folders.
+        """Delete partitions, ready or not: definitions of indexes that users make, then the properties, then folders.
+
+        Readers of Hudi use what is defined, whether it is listed or not. So no reader uses an index from the first of
+        these steps on. A run that died after it leaves an index that is listed and not defined, which the next action
+        drops; or a folder that nobody knows.
 
         Args:
             partitions: The partitions; without ``files`` there is no metadata table.
@@ -242,6 +291,10 @@ class HoodieBackedTableMetadataWriter:
             The table with its new properties.
         """
         dropped = set(partitions)
+        for partition in sorted(dropped):
+            kind = MetadataPartitionType.of_path(partition)
+            if kind is None or kind.is_named:
+                delete_index_definition(self.table, partition)
         listed = self.table.table_config.metadata_partitions
         table = self._list([path for path in listed if path not in dropped], dropped)
         for partition in sorted(dropped):
@@ -597,7 +650,9 @@ class HoodieBackedTableMetadataWriter:
         if definitions is None:
             definitions = load_index_definitions(table.storage, table.meta_path)
         metadata = None if files is None else HoodieBackedTableMetadata(table, files, [definitions])
-        return IndexingContext(table, self.engine, self.config, definitions, metadata, merger=self.merger)
+        return IndexingContext(
+            table, self.engine, self.config, definitions, metadata, merger=self.merger, index_config=self.index_config
+        )
 
     @property
     def _is_later(self) -> bool:

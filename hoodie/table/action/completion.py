@@ -96,7 +96,7 @@ def complete_instant(
         completed = complete(timeline, instant_time, action, metadata, check, forget=forget, is_current=is_current)
     if completed is None:
         return None
-    return CompletedAction(completed, now if recorded is not None and recorded.is_compaction_due else None)
+    return CompletedAction(completed, recorded.table if recorded is not None and recorded.is_compaction_due else None)
 
 
 def compact_metadata_table(
