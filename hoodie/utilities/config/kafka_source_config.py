@@ -14,6 +14,7 @@ AUTO_OFFSET_RESET: Final = "auto.offset.reset"
 CHECKPOINT_TYPE: Final = "hoodie.streamer.source.kafka.checkpoint.type"
 FAIL_ON_DATA_LOSS: Final = "hoodie.streamer.source.kafka.enable.failOnDataLoss"
 TOMBSTONES: Final = "hoodie.streamer.source.kafka.tombstones"
+TOMBSTONE_KEYS: Final = "hoodie.streamer.source.kafka.tombstones.keys"
 OAUTH_CALLBACK: Final = "hoodie.streamer.source.kafka.oauth.callback"
 IGNORED_PREFIXES: Final = "hoodie.streamer.source.kafka.ignore.prefix.config.list"
 MAX_BATCH_BYTES: Final = "hoodie.streamer.source.kafka.max.batch.bytes"
@@ -50,6 +51,13 @@ class Tombstones(StrEnum):
 
     DROP = "drop"
     DELETE = "delete"
+
+
+class TombstoneKeyForm(StrEnum):
+    """The forms of the keys of messages that have no value."""
+
+    TEXT = "text"
+    REGISTRY = "registry"
 
 
 @attrs.frozen(kw_only=True, repr=False)
@@ -102,8 +110,14 @@ class KafkaSourceConfig(PropertyGroup):
     tombstones: Tombstones = property_field(TOMBSTONES, choice(Tombstones), Tombstones.DROP, is_ours=True)
     """The fate of messages without a value: no row, as in Hudi; or a row with ``_hoodie_is_deleted``, which deletes the
     record of the message's key. A key that is a JSON object has the record key fields; any other key is the one field
-    of the record key, a JSON text without its quotes. A key in binary, such as one framed by a schema registry, is an
-    error. The table needs a global index if it is partitioned, and no ordering field."""
+    of the record key, a JSON text without its quotes. A key in binary is an error. The table needs a global index if it
+    is partitioned, and no ordering field."""
+    tombstone_keys: TombstoneKeyForm = property_field(
+        TOMBSTONE_KEYS, choice(TombstoneKeyForm), TombstoneKeyForm.TEXT, is_ours=True
+    )
+    """The form of the keys of such messages: texts, or those of a schema registry's serializer, of Avro or JSON, with
+    the id of their schema. A schema of one value tells the one field of the record key; the fields of a record are
+    found by their names."""
     oauth_callback: str | None = property_field(OAUTH_CALLBACK, text("module:function"), None, is_ours=True)
     """A function of yours that gives a token for OAUTHBEARER: it takes the text of ``sasl.oauthbearer.config`` and
     returns the token, and the time in seconds since the epoch at which it ends."""

@@ -25,6 +25,7 @@ from hoodie.utilities.sources.helpers.kafka_offset_ranges import OffsetRange, me
 from hoodie.utilities.sources.helpers.kafka_reader import KafkaRanges
 from hoodie.utilities.sources.helpers.kafka_rows import KafkaColumns, KafkaRows
 from hoodie.utilities.sources.helpers.message_decoder import MessageDecoder
+from hoodie.utilities.sources.helpers.tombstone_keys import tombstone_keys_of
 from hoodie.utilities.sources.source import DecodedBatch, InputBatch, Source, SourceContext, SourceRead
 
 logger = logging.getLogger(__name__)
@@ -77,7 +78,8 @@ class KafkaSource(Source):
             raise HoodieConfigException(f"{type(self).__name__} needs {TOPIC}: the topic to read")
         self.topic = self.config.topic
         self.settings = kafka_client_settings(context.properties)
-        self.columns = KafkaColumns.of(self.config, _record_key_fields(context.properties))
+        keys = tombstone_keys_of(self.config, _record_key_fields(context.properties), context.properties)
+        self.columns = KafkaColumns.of(self.config, keys)
         self._cluster = KafkaCluster(self.settings, self.config, self.topic)
         self._offsets = KafkaOffsetGen(self.config, self.settings, self._cluster)
         for line in self.settings.lines:
@@ -198,6 +200,6 @@ class KafkaSource(Source):
         return limit_of
 
 
-def _record_key_fields(properties: Mapping[str, str]) -> list[str]:
+def _record_key_fields(properties: Mapping[str, str]) -> tuple[str, ...]:
     text = next((properties[key] for key in KEY_FIELDS if key in properties), "")
-    return [name.strip() for name in text.split(",") if name.strip()]
+    return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -23,6 +23,7 @@ def check_of_table(
     config: HoodieWriteConfig,
     error_table: HoodieErrorTableConfig | None,
     round_name: str = "",
+    fields_of_deletes: Sequence[str] = (),
 ) -> RowCheck:
     """The questions that every row of a round has to pass.
 
@@ -31,6 +32,7 @@ def check_of_table(
         config: The writer's configuration.
         error_table: The properties of the error table; None where an error fails the round.
         round_name: The position that the round began at.
+        fields_of_deletes: Fields that each row that deletes has to tell.
 
     Raises:
         HoodieException: The options describe no table, or a key generator that hoodie does not have.
@@ -44,6 +46,7 @@ def check_of_table(
         error_table is not None and error_table.validates_target_schema,
         ordering_fields=tuple(_ordering_fields(stored, config)) if asks else (),
         round_name=round_name,
+        fields_of_deletes=tuple(fields_of_deletes),
     )
 
 

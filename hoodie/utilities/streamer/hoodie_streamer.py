@@ -49,6 +49,7 @@ from hoodie.utilities.streamer.stream_sync import StreamerRun, StreamSync
 from hoodie.utilities.streamer.streamer_config import StreamerConfig
 from hoodie.utilities.streamer.streamer_engine import StreamerEngine
 from hoodie.utilities.streamer.sync_result import SyncResult
+from hoodie.utilities.streamer.tombstone_rules import TombstoneRules
 from hoodie.utilities.streamer.tombstones import check_tombstones, with_record_key
 from hoodie.utilities.transform.transformers import make_transformer
 
@@ -226,8 +227,9 @@ class HoodieStreamer:
         source = make_source(config.source_class, context)
         if source.needs_spark and self._engine.name != "spark":
             raise HoodieConfigException(f"--source-class {config.source_class} needs Spark: give --engine spark")
+        tombstones = TombstoneRules()
         if isinstance(source, KafkaSource):
-            check_tombstones(source.config, source.columns, config, write_config, table)
+            tombstones = check_tombstones(source.config, source.columns, config, write_config, table)
         return StreamerRun(
             config=config,
             properties=properties,
@@ -238,6 +240,7 @@ class HoodieStreamer:
             identity=identity_of(config.source_class, properties),
             schema_provider=provider,
             transformer=make_transformer(config.transformer_classes),
+            tombstones=tombstones,
             error_writer=create_error_writer(properties, write_config),
             error_table=properties.read(HoodieErrorTableConfig),
             offsets=SparkKafkaOffsetValidator(properties.read(OffsetValidatorConfig))

@@ -79,6 +79,7 @@ class _LocalRows(StreamerRows):
                     f"{plan.transformer} returned {type(self._transformed).__name__}, and a transformer returns an "
                     "Arrow table"
                 )
+            plan.tombstones.check_columns(self._transformed.column_names)
             self._schema = self._transformed.schema
         if plan.target is not None:
             self._schema = plan.target

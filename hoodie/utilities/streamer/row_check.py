@@ -39,6 +39,7 @@ class RowCheck:
         keeps_errors: Whether errors are kept, for the error table; otherwise the first one fails the round.
         keeps_misfits: Whether rows that do not fit the target schema are errors; otherwise they fail the round.
         ordering_fields: The ordering fields, each of which needs a value in every row.
+        fields_of_deletes: Fields that each row that deletes needs a value in, or it does not reach its record.
         round_name: The position that the round began at: a part of the names of errors that have no other place.
     """
 
@@ -47,6 +48,7 @@ class RowCheck:
     keeps_errors: bool = False
     keeps_misfits: bool = False
     ordering_fields: tuple[str, ...] = ()
+    fields_of_deletes: tuple[str, ...] = ()
     round_name: str = ""
 
     def checked(self, decoded: DecodedBatch, target: pa.Schema | None = None) -> DecodedBatch:
@@ -63,7 +65,7 @@ class RowCheck:
         """
         errors = [] if decoded.errors is None or not len(decoded.errors) else [decoded.errors]
         rows, origin = decoded.rows, decoded.origin
-        for find in (self._unusable_keys, self._without_ordering):
+        for find in (self._unusable_keys, self._without_ordering, self._deletes_of_nothing):
             reasons = find(rows)
             if not reasons:
                 continue
@@ -144,6 +146,19 @@ class RowCheck:
             return {}
         message = f"the record has no value for its ordering ({', '.join(self.ordering_fields)})"
         return dict.fromkeys(np.flatnonzero(lacking).tolist(), message)
+
+    def _deletes_of_nothing(self, rows: pa.RecordBatch) -> dict[int, str]:
+        """The rows that delete and do not tell where their record is: number of the row -> message."""
+        deletes = _column(rows, IS_DELETED_FIELD)
+        if not self.fields_of_deletes or deletes is None or not pa.types.is_boolean(deletes.type):
+            return {}
+        reasons: dict[int, str] = {}
+        for field in self.fields_of_deletes:
+            column = _column(rows, field)
+            lacking = deletes if column is None else pc.and_(deletes, pc.is_null(column))
+            message = f"the row deletes and has no value in the partition field {field}, so it finds no record"
+            reasons |= dict.fromkeys(np.flatnonzero(lacking.fill_null(False)).tolist(), message)
+        return dict(sorted(reasons.items()))
 
     def _with_columns(
         self, rows: pa.RecordBatch, origin: RowOrigin | None, target: pa.Schema, errors: list[pa.RecordBatch]

@@ -87,6 +87,7 @@ class _SparkRows(StreamerRows):
                 raise HoodieTransformException(
                     f"{plan.transformer} returned {type(frame).__name__}; on Spark it has to return a DataFrame"
                 )
+            plan.tombstones.check_columns(frame.columns)
         if plan.transformer is not None or batch.frame is not None:
             change = _RowChange(arrow_schema(frame.schema), plan.check, plan.target)
             frame = self._split(_checked_frame(frame, change), change)

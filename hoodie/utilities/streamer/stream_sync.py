@@ -56,6 +56,7 @@ from hoodie.utilities.streamer.offset_validator import SparkKafkaOffsetValidator
 from hoodie.utilities.streamer.streamer_config import StreamerConfig
 from hoodie.utilities.streamer.streamer_engine import RowPlan, StreamerEngine, StreamerRows
 from hoodie.utilities.streamer.sync_result import SyncResult
+from hoodie.utilities.streamer.tombstone_rules import TombstoneRules
 from hoodie.utilities.transform.transformer import Transformer
 
 logger = logging.getLogger(__name__)
@@ -97,6 +98,7 @@ class StreamerRun:
         identity: The source's name.
         schema_provider: The schema provider; None for none.
         transformer: Changes the rows; None for none.
+        tombstones: The demands on the rows of the transformer, where messages without a value delete.
         error_writer: Keeps errors; None where one fails the round.
         error_table: The properties of the error table.
         initial: Tells the position of the first round; None without a provider.
@@ -113,6 +115,7 @@ class StreamerRun:
     identity: str
     schema_provider: SchemaProvider | None = None
     transformer: Transformer | None = None
+    tombstones: TombstoneRules = attrs.field(factory=TombstoneRules)
     error_writer: ErrorWriter | None = None
     error_table: HoodieErrorTableConfig = attrs.field(factory=HoodieErrorTableConfig)
     initial: Callable[[], str] | None = None
@@ -408,8 +411,8 @@ class StreamSync:
                 is_own = run.transformer is None and text == run.schema_provider.load_source_schema()
                 target = run.source.target_columns(resolved_columns(remove_meta_columns(text)), is_own)
         errors = None if run.error_writer is None else run.error_table
-        check = check_of_table(self._stored, run.write_config, errors, round_name or "")
-        return RowPlan(check, run.properties, run.transformer, target)
+        check = check_of_table(self._stored, run.write_config, errors, round_name or "", run.tombstones.filled_columns)
+        return RowPlan(check, run.properties, run.transformer, target, run.tombstones)
 
     @property
     def _stored(self) -> HoodieTableConfig | None:

@@ -20,6 +20,7 @@ from hoodie.utilities.config.streamer_properties import StreamerProperties
 from hoodie.utilities.ingestion.error_spool import ErrorSpool
 from hoodie.utilities.sources.source import InputBatch
 from hoodie.utilities.streamer.row_check import RowCheck
+from hoodie.utilities.streamer.tombstone_rules import TombstoneRules
 from hoodie.utilities.transform.transformer import Transformer
 
 
@@ -32,12 +33,14 @@ class RowPlan:
         properties: The properties of the run, for transformers.
         transformer: Changes the rows; None for none.
         target: The columns that the rows get, by name; None leaves them.
+        tombstones: The demands on the rows of the transformer.
     """
 
     check: RowCheck
     properties: StreamerProperties
     transformer: Transformer | None = None
     target: pa.Schema | None = None
+    tombstones: TombstoneRules = attrs.field(factory=TombstoneRules)
 
 
 class StreamerRows(ABC):

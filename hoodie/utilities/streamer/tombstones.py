@@ -21,6 +21,7 @@ from hoodie.utilities.config.streamer_properties import StreamerProperties
 from hoodie.utilities.sources.helpers.kafka_rows import DELETED_COLUMN, OFFSET_COLUMN, KafkaColumns
 from hoodie.utilities.sources.kafka_source import KEY_FIELDS
 from hoodie.utilities.streamer.streamer_config import StreamerConfig
+from hoodie.utilities.streamer.tombstone_rules import TombstoneRules
 
 logger = logging.getLogger(__name__)
 
@@ -47,10 +48,11 @@ def check_tombstones(
     config: StreamerConfig,
     write_config: HoodieWriteConfig,
     table: TableSnapshot | None,
-) -> None:
+) -> TombstoneRules:
     """Refuse to delete by tombstones where they do not reach the records of their keys.
 
-    Rows of a transformer may have values in more columns: then a line of the log says what it has to keep and to fill.
+    Rows of a transformer may have values in more columns: then a line of the log says what it has to keep and to fill,
+    and each round looks whether it did.
 
     Args:
         source: The properties of the source.
@@ -59,12 +61,15 @@ def check_tombstones(
         write_config: The configuration of the writer.
         table: The table; None for a new one.
 
+    Returns:
+        The demands on rows of a transformer.
+
     Raises:
         HoodieConfigException: Tombstones are to be deletes; and the operation deletes nothing, or the table has
             partitions and an index that is not global, or it has ordering fields. One message names all.
     """
     if source.tombstones is not Tombstones.DELETE:
-        return
+        return TombstoneRules()
     problems = []
     if config.op.upper() != "UPSERT":
         problems.append(f"--op {config.op} deletes no records: give --op UPSERT")
@@ -103,7 +108,7 @@ def check_tombstones(
         unfilled = [*apart, *unordered]
         told = "".join(f"; and to fill {name}, which is null in rows of tombstones" for name in unfilled)
         logger.warning(
-            "%s: the transformer has to keep the column %s, or tombstones overwrite records with nulls%s",
+            "%s: the transformer has to keep the rows of tombstones and the column %s%s",
             _ASKED, DELETED_COLUMN, told,
         )  # fmt: skip
         missing = []
@@ -111,6 +116,9 @@ def check_tombstones(
     if problems:
         lines = "".join(f"\n  - {problem}" for problem in problems)
         raise HoodieConfigException(f"{_ASKED} would not delete the records of table {write_config.base_path}:{lines}")
+    if not config.transformer_classes:
+        return TombstoneRules()
+    return TombstoneRules((DELETED_COLUMN,), tuple(apart))
 
 
 def _lacking(fields: Sequence[str], filled: set[str]) -> list[str]:

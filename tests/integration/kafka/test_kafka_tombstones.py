@@ -13,11 +13,12 @@ from pyspark.sql import SparkSession
 
 import hoodie
 from hoodie.cli.main import command
-from hoodie.exception import HoodieConfigException, HoodieReadFromSourceException
+from hoodie.exception import HoodieConfigException, HoodieReadFromSourceException, HoodieTransformException
 from hoodie.utilities.streamer import HoodieStreamer
 from hoodie.utilities.streamer.arguments import parse_arguments
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.kafka_sources import TopicReader
+from tests.support.schema_registry import schema_registry
 
 pytestmark = pytest.mark.kafka
 
@@ -230,9 +231,77 @@ def test_a_transformer_has_to_fill_the_columns(
         run.round(*words)
     assert run.ids == ["b"]
     (line,) = [one.message for one in caplog.records if "the transformer has to keep" in one.message]
-    assert "keep the column _hoodie_is_deleted" in line
+    assert "keep the rows of tombstones and the column _hoodie_is_deleted" in line
     assert "to fill city, which is null" in line
     assert "to fill ts, which is null" in line
+
+
+QUERIES = {
+    "keeps all": ("SELECT id, upper(city) AS city, ts, _hoodie_is_deleted FROM <SRC>", None),
+    "drops the column": ("SELECT id, city, ts FROM <SRC>", "no column _hoodie_is_deleted, so that tombstones"),
+}
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+@pytest.mark.parametrize("case", QUERIES)
+def test_tombstones_behind_a_transformer_delete_or_fail_the_round(
+    broker: KafkaBroker, tmp_path: Path, request: pytest.FixtureRequest, case: str, engine: str
+) -> None:
+    query, failure = QUERIES[case]
+    run = Run(broker, tmp_path, "--table-type", "MERGE_ON_READ")
+    spark = request.getfixturevalue("spark") if engine == "spark" else None
+    words = run.words(
+        "--transformer-class", "SqlQueryBasedTransformer", *conf(hoodie__streamer__transformer__sql=query)
+    )
+    broker.produce(run.topic, [trip("a"), trip("b"), trip("c")], keys=["a", "b", "c"])
+    run.round("--hoodie-conf", f"{TOMBSTONES}=drop")
+    broker.produce(run.topic, [None, trip("d"), None, trip("b", "z")], keys=["a", "d", "b", "b"])
+    if failure is None:
+        HoodieStreamer(parse_arguments(words), spark).sync()
+        rows = hoodie.read_table(str(run.path), columns=["id", "city"]).sort_by("id").to_pylist()
+        assert rows == [{"id": "b", "city": "Z"}, {"id": "c", "city": "x"}, {"id": "d", "city": "X"}]
+        return
+    with pytest.raises(HoodieTransformException, match=failure):
+        HoodieStreamer(parse_arguments(words), spark).sync()
+    assert run.ids == ["a", "b", "c"]
+
+
+def test_a_tombstone_whose_partition_no_transformer_fills_is_an_error(broker: KafkaBroker, tmp_path: Path) -> None:
+    run = Run(broker, tmp_path, "--partition", "city")
+    query = "SELECT id, ts, _hoodie_is_deleted, lower(city) AS city FROM <SRC>"
+    words = ["--transformer-class", "SqlQueryBasedTransformer", *conf(hoodie__streamer__transformer__sql=query)]
+    broker.produce(run.topic, [trip("a"), trip("b")], keys=["a", "b"])
+    run.round(*words)
+    broker.produce(run.topic, [None, trip("c")], keys=["a", "c"])
+    with pytest.raises(HoodieReadFromSourceException, match="deletes and has no value in the partition field city"):
+        run.round(*words)
+    assert run.ids == ["a", "b"]
+    run.round(*words, *conf(hoodie__errortable__enable="true"))
+    assert run.ids == ["a", "b", "c"]
+    (error,) = hoodie.read_table(f"{run.path}_errors").to_pylist()
+    assert json.loads(error["payload"])["id"] == "a"
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_keys_of_a_schema_registry_delete(
+    broker: KafkaBroker, tmp_path: Path, request: pytest.FixtureRequest, engine: str
+) -> None:
+    run = Run(broker, tmp_path)
+    spark = request.getfixturevalue("spark") if engine == "spark" else None
+    with schema_registry() as registry:
+        text = registry.register("keys", '"string"')
+        field = {"name": "id", "type": "string"}
+        record = registry.register("keys", json.dumps({"type": "record", "name": "k", "fields": [field]}))
+        keys = {name: bytes([0, 0, 0, 0, text, 2]) + name.encode() for name in "abc"}
+        keys["b"] = bytes([0, 0, 0, 0, record, 2]) + b"b"
+        words = conf(**{"hoodie__streamer__source__kafka__tombstones__keys": "registry"})
+        words += ["--hoodie-conf", f"schema.registry.url={registry.url}"]
+        broker.produce(run.topic, [trip(name) for name in "abc"], keys=[keys[name] for name in "abc"])
+        HoodieStreamer(parse_arguments(run.words(*words)), spark).sync()
+        assert run.ids == ["a", "b", "c"]
+        broker.produce(run.topic, [None, None, trip("d")], keys=[keys["a"], keys["b"], None])
+        HoodieStreamer(parse_arguments(run.words(*words)), spark).sync()
+    assert run.ids == ["c", "d"]
 
 
 BAD_KEYS: list[tuple[Any, str]] = [

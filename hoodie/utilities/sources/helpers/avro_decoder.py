@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 import numpy as np
@@ -27,7 +27,7 @@ from hoodie.exception import HoodieReadFromSourceException, HoodieSchemaExceptio
 from hoodie.utilities.config.avro_kafka_source_config import DESERIALIZER_CLASS
 from hoodie.utilities.config.schema_registry_config import REGISTRY_URL
 from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason, error_batch
-from hoodie.utilities.schema.schema_registry_client import AVRO, SchemaRegistryClient, UnknownSchemaException
+from hoodie.utilities.schema.schema_registry_client import AVRO, RegisteredSchema, UnknownSchemaException
 from hoodie.utilities.sources.helpers.message_decoder import MessageDecoder, Messages
 from hoodie.utilities.sources.source import DecodedBatch, RowOrigin
 
@@ -73,6 +73,17 @@ class _Piece:
     bad: dict[int, _Bad]
 
 
+class SchemasOfIds(Protocol):
+    """Knows the schemas that messages name, as `SchemaRegistryClient` does."""
+
+    def load_schema(self, schema_id: int) -> RegisteredSchema:
+        """See `SchemaRegistryClient.load_schema`.
+
+        Args:
+            schema_id: The id.
+        """
+
+
 class AvroDecoder(MessageDecoder):
     """Makes rows of Avro messages. Picklable.
 
@@ -86,7 +97,7 @@ class AvroDecoder(MessageDecoder):
     """
 
     def __init__(
-        self, wanted_schema: str, client: SchemaRegistryClient | None = None, written_schema: str | None = None
+        self, wanted_schema: str, client: SchemasOfIds | None = None, written_schema: str | None = None
     ) -> None:
         self._wanted_schema = remove_meta_columns(wanted_schema)
         self._client = client

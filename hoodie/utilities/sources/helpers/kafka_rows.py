@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import numpy as np
@@ -13,10 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.exception import HoodieConfigException, HoodieReadFromSourceException
-from hoodie.utilities.config.kafka_source_config import KafkaSourceConfig, Tombstones
+from hoodie.utilities.config.kafka_source_config import KafkaSourceConfig
 from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason, error_batch, shown_payload
 from hoodie.utilities.sources.helpers.kafka_received import MessageParts
 from hoodie.utilities.sources.helpers.message_decoder import MessageDecoder, Messages
+from hoodie.utilities.sources.helpers.tombstone_keys import TombstoneKeys
 from hoodie.utilities.sources.source import DecodedBatch, RowOrigin
 
 OFFSET_COLUMN: Final = "_hoodie_kafka_source_offset"
@@ -36,7 +35,7 @@ class KafkaColumns:
         append_offsets: Whether the four columns of Hudi are.
         key_column: The name of a column for the key; None for none.
         headers_column: The name of a column for the headers; None for none.
-        key_fields: The fields of the record key, which the keys of tombstones fill; none to drop tombstones.
+        tombstones: Reads the record keys of tombstones; None to drop these.
 
     Names and types of the four are those of Hudi's KafkaOffsetPostProcessor.
     """
@@ -44,28 +43,22 @@ class KafkaColumns:
     append_offsets: bool = False
     key_column: str | None = None
     headers_column: str | None = None
-    key_fields: tuple[str, ...] = ()
+    tombstones: TombstoneKeys | None = None
 
     @classmethod
-    def of(cls, config: KafkaSourceConfig, key_fields: Sequence[str]) -> KafkaColumns:
+    def of(cls, config: KafkaSourceConfig, tombstones: TombstoneKeys | None) -> KafkaColumns:
         """The columns that properties ask for.
 
         Args:
             config: The properties.
-            key_fields: The fields of the record key.
-
-        Raises:
-            HoodieConfigException: Tombstones are to be deletes, and there is no record key.
+            tombstones: Reads the record keys of tombstones; None to drop these.
         """
-        if config.tombstones is Tombstones.DELETE and not key_fields:
-            raise HoodieConfigException(
-                "hoodie.streamer.source.kafka.tombstones = delete needs hoodie.datasource.write.recordkey.field: the "
-                "fields that the key of a message fills"
-            )
-        deletes = config.tombstones is Tombstones.DELETE
-        return cls(
-            config.append_offsets, config.key_column, config.headers_column, tuple(key_fields) if deletes else ()
-        )
+        return cls(config.append_offsets, config.key_column, config.headers_column, tombstones)
+
+    @property
+    def key_fields(self) -> tuple[str, ...]:
+        """The fields of the record key, which the keys of tombstones fill; none if these are dropped."""
+        return () if self.tombstones is None else self.tombstones.fields
 
     @property
     def parts(self) -> MessageParts:
@@ -211,86 +204,32 @@ class KafkaRows:
 
     def _deletes(self, messages: Messages) -> tuple[pa.RecordBatch, npt.NDArray[np.int64], list[ErrorEvent]]:
         """Rows of the decoder's columns that delete, the numbers of their messages, and keys that are none."""
-        rows: list[dict[str, Any]] = []
-        places: list[int] = []
-        events: list[ErrorEvent] = []
-        values: list[pa.Array] = []
         schema = self.decoder.schema
-        for place, value in enumerate(messages.values):
-            if value is not None or not self.columns.key_fields:
-                continue
-            try:
-                found = self._record_key(messages.keys[place])
-                # Converted here, so that a wrong key is told by its message.
-                for name, part in found.items():
-                    pa.array([part], schema.field(name).type)
-            except (ValueError, TypeError, ArithmeticError, RecursionError, pa.ArrowException) as error:
-                told = "it is nested too deeply" if isinstance(error, RecursionError) else error
-                reason = f"a tombstone's key is not the record key: {told}"
-                offset = int(messages.offsets[place])
-                events.append(
-                    ErrorEvent(
-                        ErrorReason.RECORD_CREATION,
-                        reason,
-                        messages.keys[place],
-                        messages.topic,
-                        messages.partition,
-                        offset,
-                    )
-                )
-            else:
-                rows.append(found)
-                places.append(place)
-        for field in schema:
-            if field.name == DELETED_COLUMN:
-                values.append(pa.array([True] * len(rows), field.type))
-            else:
-                values.append(pa.array([row.get(field.name) for row in rows], field.type))
         nullable = pa.schema([field.with_nullable(True) for field in schema])
-        return pa.RecordBatch.from_arrays(values, schema=nullable), np.array(places, np.int64), events
-
-    def _record_key(self, key: bytes | None) -> dict[str, Any]:
-        if key is None:
-            raise ValueError("it has none")
-        if key.startswith(b"\0"):
-            raise ValueError(
-                "it begins with a zero, as keys in binary do and those framed by a schema registry: give keys as text "
-                "or JSON (key.serializer StringSerializer)"
+        if self.columns.tombstones is None:
+            return pa.RecordBatch.from_pylist([], schema=nullable), np.empty(0, np.int64), []
+        found = self.columns.tombstones.read(messages, schema)
+        count = len(found.rows)
+        values = {field.name: pa.nulls(count, field.type) for field in schema}
+        values |= dict(zip(found.rows.schema.names, found.rows.columns, strict=True))
+        if DELETED_COLUMN in values:
+            values[DELETED_COLUMN] = pa.array([True] * count, schema.field(DELETED_COLUMN).type)
+        events = [
+            ErrorEvent(
+                ErrorReason.RECORD_CREATION,
+                f"a tombstone's key is not the record key: {reason}",
+                messages.keys[place],
+                messages.topic,
+                messages.partition,
+                int(messages.offsets[place]),
             )
-        text = key.decode("utf-8")
-        found: Any = None
-        if text.lstrip().startswith("{"):
-            found = json.loads(text, parse_float=Decimal)
-        if isinstance(found, dict):
-            lacking = [name for name in self.columns.key_fields if found.get(name) is None]
-            if lacking:
-                raise ValueError(f"{text[:200]} has no {', '.join(lacking)}")
-            return {name: self._typed(name, found[name]) for name in self.columns.key_fields}
-        if len(self.columns.key_fields) != 1:
-            raise ValueError(f"{text[:200]!r} is no JSON object with {', '.join(self.columns.key_fields)}")
-        return {self.columns.key_fields[0]: self._typed(self.columns.key_fields[0], _unquoted(text))}
-
-    def _typed(self, name: str, value: Any) -> Any:
-        """A value of the column's type: keys in plain text are texts."""
-        data_type = self.decoder.schema.field(name).type
-        if isinstance(value, str) and not pa.types.is_string(data_type):
-            return pa.scalar(value).cast(data_type).as_py()
-        if pa.types.is_string(data_type) and not isinstance(value, str):
-            return str(value) if isinstance(value, Decimal) else json.dumps(value, default=str)
-        if pa.types.is_integer(data_type) and isinstance(value, Decimal) and value != int(value):
-            raise ValueError(f"{value} in {name} is no whole number")
-        return value
-
-
-def _unquoted(text: str) -> str:
-    """The text of a key that is a JSON text; any other key as it is."""
-    if not text.startswith('"'):
-        return text
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return text
-    return found if isinstance(found, str) else text
+            for place, reason in sorted(found.failures.items())
+        ]
+        return (
+            pa.RecordBatch.from_arrays([values[name] for name in schema.names], schema=nullable),
+            found.places,
+            events,
+        )
 
 
 def _headers(headers: Sequence[tuple[str, bytes | None]] | None) -> list[tuple[str, str | None]] | None:

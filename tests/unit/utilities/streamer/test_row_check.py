@@ -19,6 +19,7 @@ from hoodie.keygen.user_key_generator import UserRecordKeyGenerator
 from hoodie.utilities.config.error_table_config import HoodieErrorTableConfig
 from hoodie.utilities.sources.source import DecodedBatch, RowOrigin
 from hoodie.utilities.streamer.check_of_table import check_of_table, key_generator_of_table
+from hoodie.utilities.streamer.row_check import RowCheck
 from tests.support.streamer_runs import KEYS, ListSource, list_source, run_once
 
 KEEPS = {"hoodie.errortable.enable": "true"}
@@ -196,3 +197,21 @@ def test_a_check_crosses_to_tasks_and_keeps_rows_and_places_together() -> None:
     assert checked.rows["id"].to_pylist() == ["k3", "k5", "k9", "k11"]
     assert checked.origin.numbers.tolist() == [103, 105, 109, 111]
     assert sorted(checked.errors["offset"].to_pylist()) == [100, 101, 102, 104, 106, 107, 108, 110]
+
+
+def test_deletes_that_do_not_tell_where_their_record_is_are_errors() -> None:
+    rows = pa.RecordBatch.from_pydict(
+        {"id": list("abcd"), "p": [None, "x", None, None], "_hoodie_is_deleted": [True, True, False, None]}
+    )
+    check = RowCheck(keeps_errors=True, fields_of_deletes=("p",))
+    found = check.checked(DecodedBatch(rows, origin=RowOrigin(np.arange(4), "t", 0)))
+    assert found.rows["id"].to_pylist() == ["b", "c", "d"]
+    assert found.origin is not None
+    assert found.origin.numbers.tolist() == [1, 2, 3]
+    assert found.errors is not None
+    (error,) = found.errors.to_pylist()
+    assert (error["offset"], error["reason"]) == (0, "RECORD_CREATION")
+    assert "has no value in the partition field p" in error["message"]
+    without = check.checked(DecodedBatch(rows.drop_columns(["p"])))
+    assert without.rows["id"].to_pylist() == ["c", "d"]
+    assert RowCheck(keeps_errors=True).checked(DecodedBatch(rows)).rows.equals(rows)
