@@ -191,6 +191,17 @@ def delete_partitions(call: TableCall, partitions: tuple[str, ...], dry_run: boo
     call.show(call.table.delete_partitions(list(partitions)))
 
 
+@table_command(WRITE, "follow", asks=True)
+@click.argument("source", metavar="SOURCE")
+@click.option("--identity", metavar="NAME", help="The name of the source in the copy's commits; by default its folder.")
+@click.option("--from-scratch", is_flag=True, help="Copy all rows anew, whatever the copy holds.")
+def follow(call: TableCall, source: str, identity: str | None, from_scratch: bool) -> None:
+    """Bring a copy of the table SOURCE up to date, deletes included; the first call makes it."""
+    if from_scratch:
+        call.ask(f"follow: replaces all rows of {call.path} by those of {source}")
+    call.show(call.table.follow(source, identity=identity, from_scratch=from_scratch))
+
+
 @table_command(WRITE, "add-column")
 @click.argument("columns", nargs=-1, required=True, metavar="NAME:TYPE...")
 def add_column(call: TableCall, columns: tuple[str, ...]) -> None:

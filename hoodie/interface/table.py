@@ -34,6 +34,7 @@ from hoodie.interface.changed_rows import changed_rows, row_changes
 from hoodie.interface.description import TableDescription, describe
 from hoodie.interface.diagnosis import Diagnosis, diagnose
 from hoodie.interface.erasure import Erasure, TableErasure
+from hoodie.interface.following import Following, FollowResult
 from hoodie.interface.instants import ExportedInstants, InstantDetails, TableDifference, compare, export, read_instant
 from hoodie.interface.locks import TableLock, break_lock, find_locks
 from hoodie.interface.merge import TableMerge
@@ -49,6 +50,8 @@ from hoodie.metadata.reader.index_definitions import load_index_definitions
 from hoodie.picture.picture import Picture
 from hoodie.picture.pictures import draw
 from hoodie.query.arrow_reader import plan_rows
+from hoodie.query.change_plan import ChangePlan
+from hoodie.query.change_planner import plan_changes
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import ReadPlan
 from hoodie.query.slice_ranges import range_columns
@@ -543,6 +546,49 @@ class Table(TableReads):
             HoodieConfigException: A property is unknown or has a bad value.
         """
         return TableMerge(self._committing_config(properties), hold_input(source), on)
+
+    def follow(
+        self, source: Table | str | os.PathLike[str], *, identity: str | None = None, from_scratch: bool = False
+    ) -> FollowResult:
+        """Bring this table, a copy, up to date with its source, deletes included.
+
+            copy = hoodie.Table("/backup/trips")
+            copy.follow("s3://lake/trips")    # makes the copy, with all rows
+            copy.follow("s3://lake/trips")    # later: inserts, updates and deletes since then
+
+        The copy is made with the record key, the partitions and the columns of the source. Rows and position are one
+        commit of the copy: a call that died is repeated, and of two calls at a time one fails. Only these calls should
+        write rows to it. The changes since the last call are held in memory. They are read from the change data
+        that the source stores (``hoodie.table.cdc.enabled``); where it stores none, two states of its files are
+        compared. Either needs files that the source has cleaned at some time: call this more often than that.
+
+        Args:
+            source: The table to copy, or its folder, which is opened with the storage options of this table.
+            identity: The name of the source that the copy's commits hold, by default the source's folder. Another name
+                than last time is refused, so give the old one if the folder was moved.
+            from_scratch: Copy all rows anew, in one commit, whatever the copy holds.
+
+        Returns:
+            The counts of rows, and the time up to which the copy holds the source.
+
+        Raises:
+            TableNotFoundException: There is no source.
+            HoodieConfigException: The copy follows another source, has rows that no call wrote, or has other keys or
+                partitions than the source, or an ordering field.
+            HoodieIOException: The files of the last position were cleaned, or its commits archived.
+            HoodieException: The source was restored to a time before the position, or made anew.
+            HoodieNotSupportedException: The source has no record key; or the index finds keys in all partitions.
+            HoodieWriteConflictException: Another process has brought the copy up to date meanwhile.
+        """
+        of = source if isinstance(source, Table) else Table(source, storage_options=self._storage_options)
+        config = self._config({})
+
+        def changes(since: str) -> ChangePlan:
+            query = TableQuery.of(query_type="incremental", query_format="cdc", begin=since, options=of._read_options)
+            return plan_changes(of._path, query, of._storage_options)
+
+        with one_after_another(config):
+            return Following(config, of._load, changes, identity, from_scratch).run()
 
     def add_columns(self, columns: pa.Schema | Mapping[str, pa.DataType]) -> pa.Schema:
         """Add columns, which are null in the rows that are there.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -363,6 +364,7 @@ MUTATING = {
     "archive": ("archive", "trips"),
     "forget": ("forget", "trips", "--where", "id = 1"),
     "drop": ("drop", "trips"),
+    "follow": ("follow", "trips", "other", "--from-scratch"),
     "drop-index": ("drop-index", "trips", "fare"),
     "upgrade": ("upgrade", "trips"),
     "downgrade": ("downgrade", "trips"),
@@ -496,6 +498,20 @@ def test_partitions_are_deleted_and_rows_replaced(trips: Table, run: Run) -> Non
     assert fares(trips) == FARES
     assert run("overwrite", "trips", "tuesday.csv", "--scope", "partitions", "--yes").code == 0
     assert fares(trips) == {1: 10.5, 2: 22.0, 3: None, 4: 7.0}
+
+
+def test_a_copy_is_brought_up_to_date(trips: Table, run: Run) -> None:
+    assert run("follow", "copy", "trips", "--json").json["inserted_count"] == 3
+    trips.delete(where="id = 1")
+    followed = run("follow", "copy", "trips", "--json").json
+    assert (followed["deleted_count"], followed["inserted_count"]) == (1, 0)
+    assert run("follow", "copy", "trips").out.startswith("follow: nothing new; the copy holds the source up to ")
+    assert fares(Table("copy")) == fares(trips) == {2: 20.5, 3: None}
+    shutil.move("trips", "moved")
+    assert "--identity" in run("follow", "copy", "moved").err or "identity=" in run("follow", "copy", "moved").err
+    name = str(Path("trips").absolute())
+    assert run("follow", "copy", "moved", "--identity", name).code == 0
+    assert run("follow", "copy", "moved", "--from-scratch", "--yes", "--json").json["since"] is None
 
 
 def test_columns_are_added(trips: Table, run: Run) -> None:
