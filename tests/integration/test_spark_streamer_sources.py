@@ -180,3 +180,9 @@ def test_tasks_read_a_database(spark: SparkSession, tmp_path: Path) -> None:
     run(spark, tmp_path / "t", properties, source_class="JdbcSource", source_limit=2)
 
     assert read_rows(tmp_path / "t") == [("a", "x", 1), ("b", "x", 2), ("c", "x", 2)]
+
+    parts = {"partitionColumn": "ts", "lowerBound": "1", "upperBound": "4", "numPartitions": "3"}
+    properties |= {f"hoodie.streamer.jdbc.extra.options.{name}": value for name, value in parts.items()}
+    run(spark, tmp_path / "parts", properties, source_class="JdbcSource")
+
+    assert read_rows(tmp_path / "parts") == [("a", "x", 1), ("b", "x", 2), ("c", "x", 2)]

@@ -17,20 +17,23 @@ _READY_BATCHES = 2
 """Batches of the present source that are made ahead, however large they are."""
 
 
-def batches_ahead(sources: Sequence[Source], most_bytes: int | None) -> Iterator[pa.RecordBatch]:
+def batches_ahead(
+    sources: Sequence[Source], most_bytes: int | None, threads: int | None = None
+) -> Iterator[pa.RecordBatch]:
     """The batches of sources, one source after the other, while other threads make the next ones.
 
-    Memory: about ``most_bytes`` of batches that wait, and one batch for each core.
+    Memory: about ``most_bytes`` of batches that wait, and one batch for each thread.
 
     Args:
         sources: Each is called once, on a thread of its own choice, and gives its batches.
         most_bytes: The bytes of waiting batches at which threads wait too; None for a caller that keeps all batches.
+        threads: The number of threads; None for one of each core.
 
     Raises:
         Exception: The first error of a source, in their order, at the place of the batch that is missing.
     """
     ahead = _Ahead(sources, most_bytes)
-    workers = min(pa.cpu_count(), len(sources))
+    workers = min(threads or pa.cpu_count(), len(sources))
     if not workers:
         return
     with ThreadPool(workers, "hoodie-scan") as pool:

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
+from functools import partial
+from itertools import count, pairwise
 from typing import Any, Final
 from uuid import UUID
 
@@ -25,19 +27,27 @@ import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.exception import HoodieConfigException, HoodieException, HoodieReadFromSourceException
+from hoodie.io.parquet.batches_ahead import batches_ahead
 from hoodie.storage.storage_factory import open_storage
 from hoodie.utilities.config.jdbc_source_config import EXTRA_OPTIONS, JdbcSourceConfig
 from hoodie.utilities.sources.checkpoint import Checkpoint
 from hoodie.utilities.sources.helpers.jdbc_connection import Connection, Database
+from hoodie.utilities.sources.helpers.jdbc_partitions import PartitionOptions
 from hoodie.utilities.sources.helpers.jdbc_types import inferred_type, mysql_types, sqlite_types, to_batch, told_types
 from hoodie.utilities.sources.source import DecodedBatch, InputBatch, Source, SourceContext, SourceRead
 
 _BATCH_ROWS: Final = 20_000
+_MOST_CONNECTIONS: Final = 16
+"""The most connections of this process to a database."""
+_WAITING_BYTES: Final = 32 << 20
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 class JdbcSource(Source):
     """The rows of a table or query of a database, by a module of Python's DB-API.
+
+    With the options ``partitionColumn``, ``lowerBound``, ``upperBound`` and ``numPartitions`` of Spark's reader, a
+    round is read by several tasks, or by several threads of this process.
 
     Hudi: org.apache.hudi.utilities.sources.JdbcSource. Differs: rows of the same value at the limit are not lost;
     values are parameters, never part of the SQL; rows are not kept in memory.
@@ -60,13 +70,15 @@ class JdbcSource(Source):
         ]
         if missing:
             raise HoodieConfigException(f"JdbcSource needs {', '.join(missing)}")
+        extra = context.properties.under(EXTRA_OPTIONS)
+        self._partitions = PartitionOptions.of(extra)
         self._config = config
         self.has_positions = config.is_incremental
         self._database = Database.of(
             config.url,
             config.user,
             config.password or self._read_password(config.password_file),
-            context.properties.under(EXTRA_OPTIONS),
+            extra,
             config.driver_module,
         )
 
@@ -80,8 +92,7 @@ class JdbcSource(Source):
         """
         with self._database.connect() as connection:
             if not self._config.is_incremental:
-                read = self._read(connection, _Range(self._config.table_name, limit=limit))
-                return InputBatch(None, [read], read.schema)
+                return self._batch(connection, None, _Range(self._config.table_name, limit=limit))
             if checkpoint is None or not checkpoint.position:
                 return self._all(connection, checkpoint, limit)
             try:
@@ -102,26 +113,47 @@ class JdbcSource(Source):
         end = _end_of_round(connection, table, column, None, limit)
         if end is None:
             return InputBatch(checkpoint or Checkpoint(""))
-        read = self._read(connection, _Range(table, column, None, end))
-        return InputBatch(Checkpoint(position_text(end)), [read], read.schema)
+        return self._batch(connection, Checkpoint(position_text(end)), _Range(table, column, None, end))
 
     def _following(self, connection: Connection, checkpoint: Checkpoint, limit: int | None) -> InputBatch:
         config = self._config
         column, table = config.incremental_column, config.table_name
-        example = connection.first(
-            f"SELECT {column} FROM {table} WHERE {column} IS NOT NULL{' LIMIT 1' if self._database.has_limit else ''}"
-        )
+        example = self._example(connection, column)
         if example is None:
             return InputBatch(checkpoint)
         begin = parse_position(checkpoint.position, example, column)
         end = _end_of_round(connection, table, column, begin, limit)
         if end is None:
             return InputBatch(checkpoint)
-        read = self._read(connection, _Range(table, column, begin, end))
-        return InputBatch(Checkpoint(position_text(end)), [read], read.schema)
+        return self._batch(connection, Checkpoint(position_text(end)), _Range(table, column, begin, end))
 
-    def _read(self, connection: Connection, rows: _Range) -> JdbcRead:
-        return JdbcRead(self._database, rows, self._schema(connection, rows))
+    def _batch(self, connection: Connection, checkpoint: Checkpoint | None, rows: _Range) -> InputBatch:
+        """The rows of a range: in one part, or in those that options ask for."""
+        schema = self._schema(connection, rows)
+        parts = [JdbcRead(self._database, part, schema) for part in self._parts(connection, rows)]
+        details = {"sourceParallelism": len(parts)}
+        if len(parts) == 1 or self.context.spark is not None:
+            return InputBatch(checkpoint, parts, schema, details=details)
+        return InputBatch(checkpoint, [JdbcReadAtOnce(parts)], schema, details=details)
+
+    def _parts(self, connection: Connection, rows: _Range) -> list[_Range]:
+        """The parts of a range; a number of rows is asked for by one query."""
+        wish = self._partitions
+        if wish is None or rows.limit is not None:
+            return [rows]
+        example = self._example(connection, wish.column)
+        if example is None:
+            return [rows]
+        borders = wish.borders(*(_bound(text, example, wish.column) for text in (wish.lower, wish.upper)))
+        return [
+            attrs.evolve(rows, part_column=wish.column, least=least, below=below)
+            for least, below in pairwise([None, *borders, None])
+        ]
+
+    def _example(self, connection: Connection, column: str) -> Any:
+        """A value of a column; None if it has none."""
+        limit = " LIMIT 1" if self._database.has_limit else ""
+        return connection.first(f"SELECT {column} FROM {self._config.table_name} WHERE {column} IS NOT NULL{limit}")
 
     def _schema(self, connection: Connection, rows: _Range) -> pa.Schema:
         """The columns of a range."""
@@ -221,6 +253,33 @@ class JdbcRead(SourceRead):
                 yield DecodedBatch(to_batch(rows, self.schema))
 
 
+class JdbcReadAtOnce(SourceRead):
+    """Parts of a table that connections of their own read side by side in this process.
+
+    Args:
+        parts: The parts.
+    """
+
+    def __init__(self, parts: Sequence[JdbcRead]) -> None:
+        self.parts = parts
+
+    def batches(self) -> Iterator[DecodedBatch]:
+        """See `SourceRead.batches`. Memory: some megabytes that wait, and a batch of each connection.
+
+        Raises:
+            HoodieReadFromSourceException: See `JdbcRead.batches`.
+            HoodieSourceTimeoutException: The database does not answer.
+        """
+        sources = [partial(_rows_of, part) for part in self.parts]
+        for rows in batches_ahead(sources, _WAITING_BYTES, min(len(sources), _MOST_CONNECTIONS)):
+            yield DecodedBatch(rows)
+
+
+def _rows_of(read: JdbcRead) -> Iterator[pa.RecordBatch]:
+    for decoded in read.batches():
+        yield decoded.rows
+
+
 @attrs.frozen
 class _Range:
     """The rows of a table that a round reads. Picklable.
@@ -231,6 +290,9 @@ class _Range:
         begin: Rows with larger values; None for all, those without a value included.
         end: Rows with values up to this one; None for all.
         limit: The most rows; None for no limit.
+        part_column: The column that decides which part of the range a row is in; None for all of the range.
+        least: Rows with this value of it and larger ones; None for all, those without a value included.
+        below: Rows with smaller values than this one; None for all.
     """
 
     table: str
@@ -238,18 +300,34 @@ class _Range:
     begin: Any = None
     end: Any = None
     limit: int | None = None
+    part_column: str | None = None
+    least: Any = None
+    below: Any = None
 
     def query(self, connection: Connection) -> tuple[str, tuple[Any, ...]]:
         """The query and its parameters."""
-        parameters = tuple(value for value in (self.begin, self.end) if value is not None)
-        table, column = self.table, self.column
-        if parameters:
-            table, column = connection.escape(table), connection.escape(column or "")
-        sql = f"SELECT * FROM {table}"
+        conditions: list[str] = []
+        parameters = tuple(value for value in (self.begin, self.end, self.least, self.below) if value is not None)
+        numbers = count(1)
+
+        def compared(column: str | None, operator: str) -> str:
+            return f"{connection.escape(column or '')} {operator} {connection.placeholder(next(numbers))}"
+
         if self.begin is not None:
-            sql += f" WHERE {column} > {connection.placeholder(1)} AND {column} <= {connection.placeholder(2)}"
+            conditions += [compared(self.column, ">"), compared(self.column, "<=")]
         elif self.end is not None:
-            sql += f" WHERE {column} <= {connection.placeholder(1)} OR {column} IS NULL"
+            conditions.append(f"({compared(self.column, '<=')} OR {connection.escape(self.column or '')} IS NULL)")
+        if self.least is not None:
+            conditions.append(compared(self.part_column, ">="))
+        if self.below is not None:
+            is_first = self.least is None
+            below = compared(self.part_column, "<")
+            conditions.append(
+                f"({below} OR {connection.escape(self.part_column or '')} IS NULL)" if is_first else below
+            )
+        sql = f"SELECT * FROM {connection.escape(self.table) if parameters else self.table}"
+        if conditions:
+            sql += f" WHERE {' AND '.join(conditions)}"
         if self.limit is not None and connection.database.has_limit:
             sql += f" LIMIT {self.limit:d}"
         return sql, parameters
@@ -292,6 +370,21 @@ def _nth(connection: Connection, sql: str, parameters: Sequence[Any], number: in
             number -= len(rows)
             last = rows[-1][0]
         return last
+
+
+def _bound(text: str, example: Any, column: str) -> Any:
+    """A bound of parts as a value of the type of the column.
+
+    Raises:
+        HoodieConfigException: It is none.
+    """
+    try:
+        return parse_position(text, example, column)
+    except HoodieConfigException:
+        raise HoodieConfigException(
+            f"{EXTRA_OPTIONS}partitionColumn = {column} has values such as {example!r}, and the bound {text!r} is no "
+            "such value: correct lowerBound and upperBound"
+        ) from None
 
 
 def position_text(value: Any) -> str:

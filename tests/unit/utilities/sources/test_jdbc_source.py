@@ -422,6 +422,101 @@ def test_a_password_file_that_is_missing_is_refused(tmp_path: Path) -> None:
         source_of("jdbc:sqlite:x", **{"password.file": str(tmp_path / "none")})
 
 
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def parted(column: str, lower: str, upper: str, count: int) -> dict[str, str]:
+    values = {"partitionColumn": column, "lowerBound": lower, "upperBound": upper, "numPartitions": str(count)}
+    return {f"extra.options.{name}": value for name, value in values.items()}
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """A database with a thousand trips, some beyond the bounds of the tests, and one without a number."""
+    path = tmp_path / "many.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE trips (id TEXT, version BIGINT, n BIGINT)")
+        rows = [(f"k{number}", number % 7, number - 100) for number in range(1000)]
+        connection.executemany("INSERT INTO trips VALUES (?, ?, ?)", [*rows, ("none", 3, None)])
+    return path
+
+
+def parts_of(batch: InputBatch) -> list[list[str]]:
+    """The keys of each part."""
+    (read,) = batch.reads
+    assert isinstance(read, jdbc_source.JdbcReadAtOnce)
+    assert isinstance(pickle.loads(pickle.dumps(read)), jdbc_source.JdbcReadAtOnce)
+    return [[key for one in part.batches() for key in one.rows["id"].to_pylist()] for part in read.parts]
+
+
+def test_a_table_is_read_in_parts_each_row_once(many: Path) -> None:
+    batch = source_of(f"jdbc:sqlite:{many}", **parted("n", "0", "400", 4)).fetch(None, None)
+
+    parts = parts_of(batch)
+    assert [len(part) for part in parts] == [201, 100, 100, 600]
+    assert "none" in parts[0]
+    everything = sorted([f"k{number}" for number in range(1000)] + ["none"])
+    assert sorted(key for part in parts for key in part) == everything
+    assert ids(batch) == everything
+    assert batch.details["sourceParallelism"] == 4
+
+
+def test_parts_of_an_incremental_round_have_the_rows_of_the_round_only(many: Path) -> None:
+    source = source_of(f"jdbc:sqlite:{many}", **INCREMENTAL, **parted("n", "0", "800", 5))
+    run(many, "INSERT INTO trips VALUES ('unknown', NULL, 500)")
+
+    first = source.fetch(None, 400)
+    second = source.fetch(first.checkpoint, None)
+
+    expected = {f"k{number}": number % 7 for number in range(1000)} | {"none": 3, "unknown": -1}
+    end = int(first.checkpoint.position)
+    assert 0 < end < 6
+    assert [len(parts_of(batch)) for batch in (first, second)] == [5, 5]
+    assert ids(first) == sorted(key for key, version in expected.items() if version <= end)
+    assert ids(second) == sorted(key for key, version in expected.items() if version > end)
+
+
+@pytest.mark.parametrize("style", ["qmark", "named", "format", "pyformat", "numeric"])
+def test_parts_work_with_every_style_of_parameters(many: Path, monkeypatch: pytest.MonkeyPatch, style: str) -> None:
+    options = INCREMENTAL | {"driver.module": NAME, "table.name": "(SELECT * FROM trips WHERE id NOT LIKE 'k1%') t"}
+    with running_driver(monkeypatch, str(many), style):
+        batch = source_of("jdbc:other://db/sales", **options, **parted("n", "0", "100", 3)).fetch(Checkpoint("2"), None)
+        assert len(parts_of(batch)) == 3
+        wanted = {f"k{number}" for number in range(1000) if number % 7 > 2 and not str(number).startswith("1")}
+        assert ids(batch) == sorted(wanted | {"none"})
+
+
+def test_a_limit_of_rows_is_read_by_one_query(many: Path) -> None:
+    batch = source_of(f"jdbc:sqlite:{many}", **parted("n", "0", "400", 4)).fetch(None, 7)
+    assert len(ids(batch)) == 7
+
+
+def test_tasks_of_spark_read_parts(many: Path) -> None:
+    batch = source_of(f"jdbc:sqlite:{many}", {"spark": object()}, **parted("n", "0", "400", 4)).fetch(None, None)
+    assert [type(read) for read in batch.reads] == [jdbc_source.JdbcRead] * 4
+
+
+def test_an_error_of_a_part_fails_the_round(many: Path) -> None:
+    batch = source_of(f"jdbc:sqlite:{many}", **parted("n", "0", "400", 4)).fetch(None, None)
+    run(many, "ALTER TABLE trips RENAME COLUMN version TO other")
+    with pytest.raises(HoodieReadFromSourceException, match="the columns of trips changed"):
+        ids(batch)
+
+
+def test_parts_by_a_column_that_cannot_be_parted_are_refused(many: Path) -> None:
+    url = f"jdbc:sqlite:{many}"
+    with pytest.raises(HoodieConfigException, match="partitionColumn = id has values of the type str"):
+        source_of(url, **parted("id", "a", "z", 4)).fetch(None, None)
+    with pytest.raises(
+        HoodieConfigException, match="partitionColumn = n has values such as .*the bound 'x' is no such"
+    ):
+        source_of(url, **parted("n", "x", "9", 4)).fetch(None, None)
+    with pytest.raises(HoodieConfigException, match="give all four of them"):
+        source_of(url, **{"extra.options.lowerBound": "1"})
+    run(many, "DELETE FROM trips")
+    assert ids(source_of(url, **parted("n", "0", "9", 4)).fetch(None, None)) == []
+
+
 # --- a real server ----------------------------------------------------------------------------------------------------
 
 
@@ -499,6 +594,33 @@ def test_positions_of_postgresql(
     assert ids(first) == ["k1", "k2", "k3", "twin3"]
     assert ids(second) == ["k4", "k5"]
     assert source.fetch(second.checkpoint, None).is_empty
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression", "bounds"),
+    [
+        ("int8", "n", ("1", "9")),
+        ("numeric(10, 2)", "n * 1.25", ("1", "9.5")),
+        ("float8", "CASE n WHEN 3 THEN 'NaN' ELSE n / 2.0 END", ("0.5", "4")),
+        ("date", "date '2026-01-01' + n", ("2026-01-02", "2026-01-09")),
+        ("timestamptz", "timestamptz '2026-01-01 00:00:00+00' + n * interval '1 day'", ("2026-01-02", "2026-01-09")),
+        ("timestamp", "timestamp '2026-01-01' + n * interval '1 day'", ("2026-01-02 12:00:00", "2026-01-09")),
+    ],
+)
+def test_parts_of_postgresql(
+    postgres: tuple[str, dict[str, str], Callable[..., None]], kind: str, expression: str, bounds: tuple[str, str]
+) -> None:
+    url, options, execute = postgres
+    execute(
+        f"CREATE TABLE trips (id text, version {kind})",
+        f"INSERT INTO trips SELECT 'k' || n, {expression} FROM generate_series(0, 9) n",
+        "INSERT INTO trips VALUES ('none', NULL)",
+    )
+    batch = source_of(url, **options, **parted("version", *bounds, 3)).fetch(None, None)
+    parts = parts_of(batch)
+    assert len(parts) == 3
+    assert all(parts)
+    assert sorted(key for part in parts for key in part) == [*(f"k{number}" for number in range(10)), "none"]
 
 
 def test_errors_of_postgresql(postgres: tuple[str, dict[str, str], Callable[..., None]]) -> None:
