@@ -128,7 +128,8 @@ class Committer:
             )
         refuse_unknown_writes(snapshot, self.known)
         schema = snapshot.load_avro_schema() if self._session.config.write.has_several_writers else None
-        self._written_to[instant_time] = WriteStart.of(snapshot.active_timeline, schema, reads_table, expires)
+        mode = snapshot.table_config.logging_mode
+        self._written_to[instant_time] = WriteStart.of(snapshot.active_timeline, schema, reads_table, expires, mode)
 
     def take_failures(self) -> list[str]:
         """Return the failures after instants were completed, since the last call of this method; one line each."""
@@ -471,6 +472,7 @@ class Committer:
         else:
             self._check_nobody_committed(timeline, operation)
         self._check_log_places(timeline, instant_time, metadata)
+        self._check_change_data(snapshot, instant_time, metadata)
         refuse_repeated_batch(snapshot, metadata.extra_metadata, instant_time)
         if self.last_check is not None:
             self.last_check(snapshot, instant_time)
@@ -524,6 +526,20 @@ class Committer:
                 instant_time=instant_time,
                 other_instants=compactions,
                 is_retry_safe=True,
+            )
+
+    def _check_change_data(self, snapshot: TableSnapshot, instant_time: str, metadata: HoodieCommitMetadata) -> None:
+        """Refuse a write whose changes could not be read, because the table began to store change data meanwhile."""
+        mode, start = snapshot.table_config.logging_mode, self._written_to.get(instant_time)
+        if start is None:
+            is_stored = all(stat.tells_its_changes for stat in metadata.write_stats)
+        else:
+            is_stored = start.logging_mode is mode
+        if mode is not None and not is_stored:
+            raise HoodieCommitException(
+                f"{snapshot.base_path} began to store change data ({mode}) while {instant_time} was being written, "
+                f"without or with another part of it; nothing of {instant_time} was committed. Write again: that is "
+                "safe"
             )
 
     def _check_layout(self, snapshot: TableSnapshot, instant_time: str) -> None:

@@ -182,7 +182,7 @@ def refuse_widening_of_parquet_blocks(snapshot: TableSnapshot, changes: Iterable
         log_file.path
         for partition_path in view.load_all_partitions()
         for file_slice in view.latest_file_slices(partition_path)
-        for log_file in file_slice.log_files
+        for log_file in file_slice.record_log_files
     ]
 
     def has_parquet(path: str) -> bool:

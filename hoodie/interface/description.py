@@ -164,7 +164,7 @@ def describe(table: TableSnapshot, config: HoodieWriteConfig) -> TableDescriptio
     live = [file_slice for path in partitions for file_slice in view.latest_file_slices(path)]
     every = [file_slice for path in partitions for group in view.all_file_groups(path) for file_slice in group.slices]
     bases = [file_slice.base_file for file_slice in live if file_slice.base_file is not None]
-    logs = [log_file for file_slice in live for log_file in file_slice.log_files]
+    logs = [log_file for file_slice in live for log_file in file_slice.record_log_files]
     live_bytes = sum(file_slice.size_bytes for file_slice in live)
     avro_schema = table.load_avro_schema()
     columns = [] if avro_schema is None else list(table.load_schema())

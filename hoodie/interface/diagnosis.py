@@ -300,14 +300,15 @@ def _heartbeats(table: TableSnapshot, config: HoodieWriteConfig) -> Iterator[Fin
 
 
 def _log_files(slices: list[FileSlice]) -> Iterator[Finding]:
-    many = [file_slice for file_slice in slices if len(file_slice.log_files) > MANY_LOG_FILES]
+    many = [file_slice for file_slice in slices if len(file_slice.record_log_files) > MANY_LOG_FILES]
     if many:
-        most = max(many, key=lambda file_slice: len(file_slice.log_files))
-        size = sum(log_file.size_bytes for file_slice in many for log_file in file_slice.log_files)
+        most = max(many, key=lambda file_slice: len(file_slice.record_log_files))
+        most_count, partition_path = len(most.record_log_files), short_repr(most.partition_path)
+        size = sum(log_file.size_bytes for file_slice in many for log_file in file_slice.record_log_files)
         yield Finding(
             FindingKind.LOG_FILES,
             f"{plural(len(many), 'file group')} of more than {MANY_LOG_FILES} log files each ({format_bytes(size)}), "
-            f"the most {len(most.log_files)} in partition {short_repr(most.partition_path)}: each read merges them",
+            f"the most {most_count} in partition {partition_path}: each read merges them",
             "compact()",
             f"hoodie compact {_TABLE}",
         )

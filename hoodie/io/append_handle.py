@@ -46,6 +46,8 @@ class LogPlace:
             pending compaction of the file group, whose slice has no base file yet. Versions 8 and 9: the delta commit.
         version: The version in the file's name; higher ones follow if the file is full.
         is_of_commit: Whether the name has the delta commit's own instant (versions 8 and 9).
+        previous: The base instant of the slice, for the statistics, where it differs from the instant in the name; else
+            "".
         base_file: The name of the slice's base file, for the statistics; "" where Hudi stores none.
         log_files: Names of the log files before this one, for the statistics.
     """
@@ -55,6 +57,7 @@ class LogPlace:
     instant_time: str
     version: int = 1
     is_of_commit: bool = False
+    previous: str = ""
     base_file: str = ""
     log_files: tuple[str, ...] = ()
 
@@ -84,11 +87,14 @@ class LogPlaces:
         instant_time: The delta commit.
         has_completion_times: Whether the table is of timeline layout 2 (versions 8 and 9).
         compactions: File groups of pending compactions, each with the instants of its compactions.
+        names_slices: Whether statistics of layout 2 name the files of the slice, as those of version 6 do: where the
+            table stores change data, readers find the changes of a log file by them.
     """
 
     instant_time: str
     has_completion_times: bool
     compactions: Mapping[HoodieFileGroupId, Collection[str]] = attrs.field(factory=dict)
+    names_slices: bool = False
 
     def is_compacted(self, file_slice: FileSlice) -> bool:
         """Whether a pending compaction will rewrite the slice's file group."""
@@ -102,7 +108,8 @@ class LogPlaces:
         """
         partition_path, file_id = file_slice.partition_path, file_slice.file_id
         if self.has_completion_times:
-            return self.first(partition_path, file_id)
+            place = self.first(partition_path, file_id)
+            return self._with_slice(place, file_slice) if self.names_slices else place
         pending = newest(self.compactions.get(HoodieFileGroupId(partition_path, file_id), ()))
         slice_time = pending or file_slice.base_instant_time
         logs = [log_file for log_file in file_slice.log_files if log_file.instant_time == slice_time]
@@ -115,6 +122,20 @@ class LogPlaces:
             max((log_file.version for log_file in logs), default=0) + 1,
             base_file=base_file.file_name if base_file is not None and pending is None else "",
             log_files=tuple(log_file.file_name for log_file in logs),
+        )
+
+    @staticmethod
+    def _with_slice(place: LogPlace, file_slice: FileSlice) -> LogPlace:
+        """The place with the files of its slice.
+
+        Source: HoodieAppendHandle.populateWriteStatAndFetchFileSlice. Differs: while a compaction is pending, the files
+        that it rewrites are among them, so that the stored rows can be found when it is completed.
+        """
+        return attrs.evolve(
+            place,
+            previous=file_slice.base_instant_time,
+            base_file=file_slice.base_file.file_name if file_slice.base_file is not None else "",
+            log_files=tuple(log_file.file_name for log_file in file_slice.log_files),
         )
 
     def first(self, partition_path: str, file_id: str) -> LogPlace:
@@ -312,7 +333,7 @@ class HoodieAppendHandle(HoodieWriteHandle):
     def _stat(self, rows: int, size_bytes: int, elapsed_ms: int) -> HoodieWriteStat:
         return attrs.evolve(
             super()._stat(rows, size_bytes, elapsed_ms),
-            prev_commit=self.place.instant_time,
+            prev_commit=self.place.previous or self.place.instant_time,
             runtime_stats=RuntimeStats(total_upsert_time=elapsed_ms),
             base_file=self.place.base_file,
             log_files=(*self.place.log_files, self.file_name),

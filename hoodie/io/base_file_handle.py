@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import sys
 
+import attrs
 import pyarrow as pa
 
 from hoodie.common.bloom.bloom_filter import BloomFilter, create_bloom_filter
 from hoodie.common.fs.file_names import make_base_file_name
 from hoodie.common.model.record_columns import RECORD_KEY
+from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieNotSupportedException
+from hoodie.io.cdc_logger import HoodieCDCLogger
 from hoodie.io.merge_source import MergeSource
 from hoodie.io.parquet.parquet_footer import KeyRange
 from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
@@ -48,6 +51,7 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
         file_name = make_base_file_name(file_id, task.write_token, context.instant_time)
         super().__init__(context, partition_path, file_id, file_name, task, row_counter)
         self._writer: HoodieParquetWriter | None = None
+        self._changes: HoodieCDCLogger | None = None
         self._kept_keys: list[pa.Array | range] | None = None if context.placement.written_keys is None else []
 
     @property
@@ -80,17 +84,47 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
             path=self.path,
             kept_keys=self._kept_keys,
         )
+        if self._changes is not None:
+            try:
+                self._changes.open(self._markers())
+            except BaseException:
+                self._abort_file()
+                raise
 
     def _close_file(self) -> tuple[int, int]:
+        if self._changes is not None:
+            self._changes.finish()
         size_bytes = self.writer.close()
         rows, self._writer = self.writer.rows_written, None
         return rows, size_bytes
 
     def _abort_file(self) -> bool:
+        if self._changes is not None:
+            self._changes.abort()
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.abort()
         return writer is not None
+
+    def _delete_file(self) -> None:
+        super()._delete_file()
+        if self._changes is not None:
+            self._changes.delete_file()
+
+    def _delete_file_and_marker(self) -> None:
+        super()._delete_file_and_marker()
+        if self._changes is not None:
+            self._changes.delete_marker(self._markers())
+
+    def _stat(self, rows: int, size_bytes: int, elapsed_ms: int) -> HoodieWriteStat:
+        stat = super()._stat(rows, size_bytes, elapsed_ms)
+        return stat if self._changes is None else attrs.evolve(stat, cdc_stats=self._changes.cdc_stats)
+
+    def _log_changes(self) -> None:
+        """Store the changes of the file group beside the file, if the table stores change data; before `open`."""
+        mode = self.context.logging_mode
+        if mode is not None:
+            self._changes = HoodieCDCLogger(self.context, mode, self.partition_path, self.file_id, self.task)
 
     @property
     def _renews_range(self) -> bool:

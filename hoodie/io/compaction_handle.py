@@ -147,7 +147,7 @@ class HoodieCompactionHandle(HoodieBaseFileHandle):
             num_deletes=counts.deletes,
             total_log_records=counts.log_records,
             total_log_files_compacted=scanned.log_files,
-            total_log_size_compacted=sum(log_file.size_bytes for log_file in self._file_slice.log_files),
+            total_log_size_compacted=sum(log_file.size_bytes for log_file in self._file_slice.record_log_files),
             total_updated_records_compacted=counts.log_keys,
             total_log_blocks=scanned.log_blocks,
             total_corrupt_log_block=scanned.corrupt_blocks,

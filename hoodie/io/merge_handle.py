@@ -87,6 +87,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         self._compared_columns = columns_to_compare(context.records.schema, context.records.merge_spec.ordering_fields)
         stored = HoodieFileGroupReader(HoodieReaderContext(context.storage, context.schema_with_meta), file_slice)
         self._source = stored.merge_source(context.config.storage, context.records.merge_spec)
+        self._log_changes()
 
     def open(self) -> None:
         self._source.open()
@@ -116,6 +117,8 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         self._records += incoming.num_rows
         incoming = incoming.combine_chunks()
         updates, inserts = self._updates_and_inserts(incoming)
+        if self._changes is not None:
+            self._changes.expect_repeated(_repeated(updates[RECORD_KEY]))
         placed = PlacedUpdates(updates)
         # Without the old file's bloom filter, the keys must be decoded.
         copied = self._source.columns_to_copy(updates) if self._goes_on and not self._renews_range else []
@@ -139,6 +142,8 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         return overflow
 
     def _append_new(self, stored: pa.RecordBatch, keys: pa.Array) -> None:
+        if self._changes is not None:
+            self._changes.insert(keys, stored)
         self.writer.write(stored, keys=keys if self._goes_on else None)
 
     def _updates_and_inserts(self, incoming: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -228,9 +233,22 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
                 self._without_effect += WithoutEffect(unchanged=unchanged)
                 self._updates += len(taken)
                 new = self._new_rows(good)
+                if self._changes is not None:
+                    self._changes.update(good.column(RECORD_KEY), self._images(batch, replaced), good)
         deleted = positions[codes == DELETE_STORED]
+        if self._changes is not None and len(deleted):
+            keys = updates.column(RECORD_KEY).filter(pa.array(codes == DELETE_STORED))
+            self._changes.delete(keys, self._images(batch, deleted))
         self._deletes += len(deleted)
         return merged_columns(stored, new, np.delete(places, deleted) if len(deleted) else places)
+
+    def _images(self, batch: pa.RecordBatch, places: np.ndarray) -> pa.RecordBatch | None:
+        """The stored rows at these places, for the change data; None if it does not have them."""
+        if self._changes is None or not self._changes.has_before:
+            return None
+        names = set(self.context.records.schema.names)
+        columns = [name for name in batch.schema.names if name in names]
+        return batch.select(columns).take(pa.array(places))
 
     def _refuse_other_keys(self, batch: pa.RecordBatch, updates: pa.RecordBatch, positions: np.ndarray) -> None:
         """Refuse updates whose key equals that of the stored row, but whose values of the key fields differ."""
@@ -288,6 +306,14 @@ class HoodieConcatHandle(HoodieMergeHandle):
 
     def _updates_and_inserts(self, incoming: pa.Table) -> tuple[pa.Table, pa.Table]:
         return incoming.slice(0, 0), incoming
+
+
+def _repeated(keys: pa.ChunkedArray) -> pa.Array:
+    """The keys that occur several times."""
+    if pc.count_distinct(keys, mode="all").as_py() == len(keys):
+        return pa.array([], pa.string())
+    counts = keys.value_counts()
+    return counts.field("values").filter(pc.greater(counts.field("counts"), 1))
 
 
 def last_of_each_key(rows: pa.Table) -> pa.Table:

@@ -17,6 +17,7 @@ from hoodie.io.file_group_reader import RowGroupCopy
 from hoodie.io.parquet.parquet_reader import bytes_of_base_file
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import constant_column
+from hoodie.storage.storage_path import join
 
 
 class HoodieRewriteHandle(HoodieBaseFileHandle):
@@ -43,6 +44,20 @@ class HoodieRewriteHandle(HoodieBaseFileHandle):
         super().__init__(context, partition_path, file_id, task)
         self._before = before
         self.io_type = IOType.CREATE if before is None else IOType.MERGE
+        if before is not None:
+            self._log_changes()
+
+    def open(self) -> None:
+        """Start the file, with the changes of the file that it replaces; see `HoodieWriteHandle.open`."""
+        super().open()
+        if self._changes is None or self._before is None:
+            return
+        try:
+            for path in self._before.stat.cdc_stats or ():
+                self._changes.copy(join(self.context.base_path, path))
+        except BaseException:
+            self._abort_file()
+            raise
 
     def write(self, rows: pa.RecordBatch, are_new: bool = True) -> pa.RecordBatch:
         """Append rows of another file until this one has reached ``hoodie.parquet.max.file.size``.
@@ -62,6 +77,8 @@ class HoodieRewriteHandle(HoodieBaseFileHandle):
         written = self._write_until_full(stored, rows.column(RECORD_KEY_META))
         if are_new:
             self._inserts += written
+            if self._changes is not None:
+                self._changes.insert(rows.column(RECORD_KEY_META).slice(0, written), stored.slice(0, written))
         return rows.slice(written)
 
     def copy(self, stored: RowGroupCopy) -> bool:

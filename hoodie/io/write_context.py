@@ -10,6 +10,7 @@ import attrs
 import pyarrow as pa
 
 from hoodie.common.model.record_columns import META_COLUMNS
+from hoodie.common.model.supplemental_logging_mode import HoodieCDCSupplementalLoggingMode
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.config.write_config import HoodieWriteConfig
@@ -79,6 +80,11 @@ class WriteContext:
         if not self.table_config.is_keyless:
             return batches
         return map(GeneratedKeys(self.instant_time, task_number).of_rows, batches)
+
+    @cached_property
+    def logging_mode(self) -> HoodieCDCSupplementalLoggingMode | None:
+        """The part of each change that the table stores; None if it stores no change data."""
+        return self.table_config.logging_mode
 
     @cached_property
     def storage(self) -> HoodieStorage:

@@ -118,8 +118,10 @@ def _files_of(snapshot: TableSnapshot, written: Mapping[HoodieInstant, HoodieCom
     """The files that commits wrote to file groups: the newest base file, and log files after it; not of
     replaced groups.
 
-    A log file of version 6 names its base file, which may be older than the commits. It is in the result, too.
+    A log file of version 6 names its base file, which may be older than the commits. It is in the result, too. Later
+    versions may name one that a compaction has replaced since.
     """
+    has_times = snapshot.active_timeline.layout.has_completion_times
     replaced = {HoodieFileGroupId(*group) for metadata in written.values() for group in metadata.replaced_file_groups}
     found: dict[HoodieFileGroupId, dict[str, HoodieInstant]] = {}
     for instant, metadata in written.items():
@@ -130,7 +132,7 @@ def _files_of(snapshot: TableSnapshot, written: Mapping[HoodieInstant, HoodieCom
             files = found.setdefault(group, {})
             if parse_log_file_name(file_name(stat.path)) is None:
                 files.clear()
-            elif stat.base_file:
+            elif stat.base_file and not has_times:
                 files.setdefault(join(snapshot.base_path, stat.partition_path, stat.base_file), instant)
             files[join(snapshot.base_path, stat.path)] = instant
     return found

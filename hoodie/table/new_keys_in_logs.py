@@ -46,7 +46,7 @@ def groups_with_new_keys(snapshot: TableSnapshot, slices: Iterable[FileSlice]) -
     timeline = snapshot.active_timeline
     commits = timeline.filter_actions(Action.DELTA_COMMIT).filter_completed_instants().instants
     if timeline.layout.has_completion_times:
-        times = {log_file.instant_time for part in with_logs for log_file in part.log_files}
+        times = {log_file.instant_time for part in with_logs for log_file in part.record_log_files}
         commits = tuple(instant for instant in commits if instant.requested_time in times)
     else:
         first = oldest(part.base_instant_time for part in with_logs)
@@ -64,7 +64,7 @@ def groups_with_new_keys(snapshot: TableSnapshot, slices: Iterable[FileSlice]) -
     return frozenset(
         (part.partition_path, part.file_id)
         for part in with_logs
-        if any(may_have_new_keys(part, log_file) for log_file in part.log_files if not log_file.is_cdc)
+        if any(may_have_new_keys(part, log_file) for log_file in part.record_log_files)
     )
 
 

@@ -135,13 +135,14 @@ def missing_at(snapshot: TableSnapshot, instant_time: str) -> list[str]:
         for stat in metadata.write_stats:
             group = (stat.partition_path, stat.file_id)
             is_log = stat.path is not None and parse_log_file_name(file_name(stat.path)) is not None
-            if stat.prev_commit in (NULL_COMMIT, "") and metadata.compacted:
+            before = stat.version_before
+            if before in (NULL_COMMIT, "") and metadata.compacted:
                 wanted[stat.partition_path].setdefault(stat.file_id, None)
                 untold.add(group)
-            elif stat.prev_commit in (NULL_COMMIT, ""):
+            elif before in (NULL_COMMIT, ""):
                 created.add(group)
-            elif stat.prev_commit not in pending and not is_after(stat.prev_commit, instant_time):
-                wanted[stat.partition_path].setdefault(stat.file_id, stat.prev_commit)
+            elif before not in pending and not is_after(before, instant_time):
+                wanted[stat.partition_path].setdefault(stat.file_id, before)
                 if metadata.compacted or (is_log and not stat.base_file):
                     in_logs.add(group)
             elif is_log:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import attrs
 
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.supplemental_logging_mode import HoodieCDCSupplementalLoggingMode
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.clustering_plans import CLUSTERING_ACTIONS, clustered_file_groups, is_clustering
 from hoodie.common.table.compaction_plans import compacted_file_groups
@@ -121,6 +122,7 @@ class WriteStart:
         avro_schema: The table's schema as Avro JSON; None for an empty table, or if it is not needed.
         reads_table: Whether the write computes its rows from the table's rows.
         expires: Whether the write deletes partitions because nobody wrote to them for long.
+        logging_mode: The part of each change that the write stores; None if it stores no change data.
     """
 
     completed: frozenset[str]
@@ -130,6 +132,7 @@ class WriteStart:
     compactions: frozenset[str] = frozenset()
     expires: bool = False
     clusterings: frozenset[str] = frozenset()
+    logging_mode: HoodieCDCSupplementalLoggingMode | None = None
 
     @classmethod
     def of(
@@ -138,10 +141,11 @@ class WriteStart:
         avro_schema: str | None = None,
         reads_table: bool = False,
         expires: bool = False,
+        logging_mode: HoodieCDCSupplementalLoggingMode | None = None,
     ) -> WriteStart:
         """The writes of a timeline as it was loaded."""
         pending = timeline.commits_timeline().filter_pending().times
         compactions = timeline.filter_actions(Action.COMPACTION).filter_pending().times
         clusterings = timeline.filter_actions(*CLUSTERING_ACTIONS).filter_pending().times
         completed = timeline.completed_writes().times
-        return cls(completed, pending, avro_schema, reads_table, compactions, expires, clusterings)
+        return cls(completed, pending, avro_schema, reads_table, compactions, expires, clusterings, logging_mode)

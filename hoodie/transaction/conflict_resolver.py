@@ -123,7 +123,7 @@ class ConflictResolver:
             other, metadata = self._load(timeline, instant)
             shared = operation.file_groups & other.file_groups
             if shared and metadata is not None:
-                read = {(stat.partition_path, stat.file_id): stat.prev_commit for stat in metadata.write_stats}
+                read = {(stat.partition_path, stat.file_id): stat.version_before for stat in metadata.write_stats}
                 # Log files of layout 2 do not say what they are built on.
                 if shared & operation.created or all(read.get(group) in known for group in shared):
                     known.add(instant.requested_time)

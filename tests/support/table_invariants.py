@@ -69,7 +69,7 @@ def _check_files(table: HoodieTableMetaClient, was_cleaned: bool) -> None:
     replaced: set[str] = set()
     for instant in table.active_timeline.commits_timeline().filter_completed_instants():
         metadata = table.active_timeline.read_commit_metadata(instant)
-        committed |= {str(stat.path) for stat in metadata.write_stats}
+        committed |= {str(path) for stat in metadata.write_stats for path in (stat.path, *(stat.cdc_stats or ()))}
         ends |= {str(stat.path): instant.newest_time for stat in metadata.write_stats}
         if isinstance(metadata, HoodieReplaceCommitMetadata):
             replaced |= {file_id for ids in metadata.partition_to_replace_file_ids.values() for file_id in ids}

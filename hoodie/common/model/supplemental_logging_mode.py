@@ -45,3 +45,15 @@ def logging_mode_of(properties: Mapping[str, str]) -> HoodieCDCSupplementalLoggi
     except ValueError:
         known = ", ".join(mode.value for mode in HoodieCDCSupplementalLoggingMode)
         raise HoodieConfigException(f"{LOGGING_MODE}={text} is no mode of change data: give one of {known}") from None
+
+
+def cdc_properties(enabled: bool, mode: HoodieCDCSupplementalLoggingMode | None) -> dict[str, str]:
+    """The properties of a table about its change data, as Hudi stores them: a mode only where change data is stored.
+
+    Args:
+        enabled: Whether the table stores change data.
+        mode: The mode; None for the default, DATA_BEFORE_AFTER.
+    """
+    if not enabled:
+        return {CDC_ENABLED: "false"}
+    return {CDC_ENABLED: "true", LOGGING_MODE: mode or HoodieCDCSupplementalLoggingMode.DATA_BEFORE_AFTER}

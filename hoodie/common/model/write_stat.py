@@ -33,7 +33,7 @@ class HoodieWriteStat:
         path: The path relative to the base path, with the partition; None in an inflight profile.
         partition_path: "" for a table without partitions.
         prev_commit: The instant of the file group's previous base file, or `NULL_COMMIT`; for a log file, the instant
-            in its name.
+            in its name, or that of its slice if the table stores change data.
         num_writes: All rows of the new file.
         num_deletes: Rows of the old file that were deleted.
         num_update_writes: Rows of the old file that were replaced.
@@ -45,8 +45,12 @@ class HoodieWriteStat:
         prev_base_file: The name of the file group's previous base file; None if there was none. Timeline layout 1 does
             not keep it.
         max_event_time: The largest event time in ms since the epoch; None if unknown.
-        base_file: For a log file, the name of its slice's base file; "" if there is none, and in timeline layout 2.
-        log_files: For a log file, the names of the slice's log files up to this one; in layout 2 those of its commit.
+        cdc_stats: For a base file, the path of the ``.cdc`` file of its changes, relative to the base path, to its
+            size in bytes; None if there is none.
+        base_file: For a log file, the name of its slice's base file; "" if there is none, and in timeline layout 2
+            unless the table stores change data.
+        log_files: For a log file, the names of the slice's log files up to this one; in layout 2 those of its commit,
+            unless the table stores change data.
         log_version: For a log file, the version in its name.
         log_offset: For a log file, the offset of the commit's first block; 0, as hoodie never appends to a file.
     """
@@ -89,6 +93,21 @@ class HoodieWriteStat:
         """Whether the file is a log file; otherwise it is a base file."""
         # Upgrades of Hudi lose the version.
         return self.log_version is not None or parse_log_file_name((self.path or "").rpartition("/")[2]) is not None
+
+    @property
+    def tells_its_changes(self) -> bool:
+        """Whether readers of changes find those of the file: in itself, or in the ``.cdc`` file beside it."""
+        return self.is_first_of_group or self.is_log_file or bool(self.cdc_stats)
+
+    @property
+    def version_before(self) -> str:
+        """The version that the file is on top of: `prev_commit`, but for a log file the instant in its name.
+
+        Both are the same, except in timeline layout 2 where the table stores change data: there `prev_commit` of a log
+        file is the slice that its writer saw, and a compaction may have replaced it.
+        """
+        name = parse_log_file_name((self.path or "").rpartition("/")[2])
+        return self.prev_commit if name is None else name.instant_time
 
     @property
     def is_empty_log_file(self) -> bool:

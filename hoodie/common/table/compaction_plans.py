@@ -170,7 +170,7 @@ def group_metrics(file_slices: Sequence[FileSlice], max_file_size: int) -> dict[
         file_slices: The slices.
         max_file_size: See `operation_metrics`.
     """
-    log_files = [log_file for file_slice in file_slices for log_file in file_slice.log_files]
+    log_files = [log_file for file_slice in file_slices for log_file in file_slice.record_log_files]
     log_bytes = sum(log_file.size_bytes for log_file in log_files)
     stored = [0 if part.base_file is None else part.base_file.size_bytes for part in file_slices]
     read = (sum(stored) + log_bytes) // _MB

@@ -210,7 +210,7 @@ class PlannedCompaction:
         self, view: HoodieTableFileSystemView, operation: HoodieCompactionOperation, stored: FileSlice
     ) -> None:
         """Compare a planned slice with the stored one."""
-        names = {log_file.file_name for log_file in stored.log_files}
+        names = {log_file.file_name for log_file in stored.record_log_files}
         planned = list(map(file_name, operation.delta_file_paths))
         missing = [name for name in planned if name not in names and self._is_to_be_there(name, view.visible_instants)]
         base_name = file_name(operation.data_file_path) if operation.data_file_path else None

@@ -23,6 +23,7 @@ from hoodie.common.config.java_properties import format_properties, parse_proper
 from hoodie.common.config.property import display_value
 from hoodie.common.fs.pending_overwrite import PROPERTIES_FILE_NAME, PendingOverwrite
 from hoodie.common.model.key_generator_type import class_of_type
+from hoodie.common.model.supplemental_logging_mode import HoodieCDCSupplementalLoggingMode, logging_mode_of
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_features
 from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER
@@ -480,6 +481,16 @@ class HoodieTableConfig:
     def populate_meta_fields(self) -> bool:
         """``hoodie.populate.meta.fields``; True when absent."""
         return self._boolean("hoodie.populate.meta.fields", True)
+
+    @property
+    def logging_mode(self) -> HoodieCDCSupplementalLoggingMode | None:
+        """The part of each change that the table stores (``hoodie.table.cdc.supplemental.logging.mode``); None without
+        ``hoodie.table.cdc.enabled``.
+
+        Raises:
+            HoodieConfigException: The mode is none of Hudi's.
+        """
+        return logging_mode_of(self.properties)
 
     @property
     def payload_class(self) -> str | None:

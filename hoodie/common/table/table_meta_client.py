@@ -496,8 +496,8 @@ def _summarise_files(view: HoodieTableFileSystemView) -> list[FileSummary]:
             instant_time=file_slice.base_instant_time,
             file_name=file_slice.base_file.file_name if file_slice.base_file is not None else None,
             size_bytes=(file_slice.base_file.size_bytes if file_slice.base_file is not None else 0)
-            + sum(log_file.size_bytes for log_file in file_slice.log_files),
-            log_file_count=len(file_slice.log_files),
+            + sum(log_file.size_bytes for log_file in file_slice.record_log_files),
+            log_file_count=len(file_slice.record_log_files),
         )
         for partition_path in view.load_all_partitions()
         for file_slice in view.latest_file_slices(partition_path)

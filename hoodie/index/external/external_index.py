@@ -312,7 +312,7 @@ class _Claim:
 def _claim_of(status: WriteStatus, group: KnownGroup, table: IndexedTable) -> _Claim:
     stat = status.stat
     path = join(table.base_path, str(stat.path))
-    before = None if stat.prev_commit == NULL_COMMIT else stat.prev_commit
+    before = None if stat.prev_commit == NULL_COMMIT else stat.version_before
     is_known = before is not None and any(file.instant_time == before for file in group.files.values())
     only = None
     if is_known:

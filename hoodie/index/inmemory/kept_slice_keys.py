@@ -88,7 +88,7 @@ class ReadsNewLogFiles:
         if self.merged.exact or self.merged.log_merging.block_filter.instants is not None:
             return self.merged.read(file_slice)
         base_file, group = file_slice.base_file, _group_of(file_slice)
-        paths = [log_file.path for log_file in file_slice.log_files]
+        paths = [log_file.path for log_file in file_slice.record_log_files]
         files = ("" if base_file is None else base_file.path, *paths)
         before = self.kept.get(group)
         if before is None or before.files != files:
@@ -106,7 +106,7 @@ class ReadsNewLogFiles:
         takes_away = rules_of_logs(self.merged.log_merging.merge_spec) is None
         if before is None or before.deletes or takes_away or files[: len(before.files)] != before.files:
             return None
-        newer = attrs.evolve(file_slice, base_file=None, log_files=file_slice.log_files[len(before.files) - 1 :])
+        newer = attrs.evolve(file_slice, base_file=None, log_files=file_slice.record_log_files[len(before.files) - 1 :])
         stored, deletes = self.merged.read_with_deletes(newer)
         if deletes:
             return None

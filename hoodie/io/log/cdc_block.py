@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from hoodie.avro.columnar_block import decode_avro_block, encode_avro_blocks
+from hoodie.avro.columnar_block import decode_avro_block, encode_avro_block, encode_avro_blocks
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.model.supplemental_logging_mode import HoodieCDCSupplementalLoggingMode
 from hoodie.common.table.cdc.cdc_schemas import AFTER, BEFORE, OP, RECORD_KEY_FIELD, TIME, cdc_schema
@@ -72,6 +72,20 @@ def encode_cdc_blocks(
     headers = data_headers(instant_time, schema, None, None)
     for content in encode_avro_blocks(rows, schema, max_block_bytes):
         yield encode_log_block(HoodieLogBlockType.CDC_DATA, headers, content)
+
+
+def empty_cdc_block(avro_schema: str, instant_time: str, mode: HoodieCDCSupplementalLoggingMode) -> bytes:
+    """A block of change data without changes.
+
+    Args:
+        avro_schema: See `encode_cdc_blocks`.
+        instant_time: The commit.
+        mode: The mode of the table.
+    """
+    schema = cdc_schema(mode, avro_schema)
+    rows = pa.RecordBatch.from_pylist([], schema=to_arrow(schema))
+    content = encode_avro_block(rows, schema)
+    return encode_log_block(HoodieLogBlockType.CDC_DATA, data_headers(instant_time, schema, None, None), content)
 
 
 def decode_cdc_block(block: HoodieLogBlock, rows: pa.Schema) -> pa.RecordBatch:

@@ -45,7 +45,11 @@ def reconcile_with_markers(
     # Task attempts that the engine gave up may still run: they delete files that they announce after this.
     markers.close()
     announced = {(marker.partition_path, marker.file_name): marker for marker in markers.list_markers()}
-    written = {(status.partition_path, str(status.stat.path).rsplit("/", 1)[-1]) for status in statuses}
+    written = {
+        (status.partition_path, path.rsplit("/", 1)[-1])
+        for status in statuses
+        for path in (str(status.stat.path), *(status.stat.cdc_stats or ()))
+    }
     unannounced = written - announced.keys()
     if unannounced:
         raise HoodieCommitException(

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 import attrs
 
-from hoodie.common.fs.file_names import LogFileName, parse_base_file_name, parse_log_file_name
+from hoodie.common.fs.file_names import LogFileName, make_base_file_name, parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME
@@ -261,16 +261,23 @@ class _Explanation:
             status: The file.
             files: All files of the folder.
         """
-        log = parse_log_file_name(status.name) if self._is_merge_on_read else None
+        log_name = parse_log_file_name(status.name)
+        cdc_name = log_name if log_name is not None and log_name.is_cdc else None
+        log = log_name if self._is_merge_on_read and cdc_name is None else None
         if log is not None and not self._timeline.layout.has_completion_times:
             return self._judge_blocks(partition_path, log, status, files)
-        name = log or parse_base_file_name(status.name)
+        name = log or cdc_name or parse_base_file_name(status.name)
         if name is None or name.instant_time in self._owned:
             return None
         named = self._files_of(name.instant_time)
         path = f"{partition_path}/{status.name}".lstrip("/")
         if named is not None and path in named:
             return None
+        if named is not None and cdc_name is not None and cdc_name.write_token is not None:
+            # The archive of version 6 does not name change data: it lies beside the base file of the same task.
+            base = make_base_file_name(cdc_name.file_id, cdc_name.write_token, cdc_name.instant_time)
+            if f"{partition_path}/{base}".lstrip("/") in named:
+                return None
         reason = OrphanReason.NOT_IN_COMMIT if named is not None else OrphanReason.UNKNOWN_INSTANT
         if log is not None and path in self._mentions_by_others().log_files:
             # A delta commit of version 6 wrote it, before the table was upgraded.
@@ -287,7 +294,7 @@ class _Explanation:
             name.instant_time,
             reason,
             # Of base files of one instant readers take the one that its commit names.
-            (named is None or log is not None) and self._visible.is_committed(name.instant_time),
+            ((named is None and cdc_name is None) or log is not None) and self._visible.is_committed(name.instant_time),
             status.size_bytes,
             status.modification_time_ms,
         )
@@ -355,7 +362,12 @@ class _Explanation:
             timeline = self._timeline if known is self._active_writes else self._archive
             found = [timeline.read_commit_metadata(instant) for instant in known.get(instant_time, ())]
             self._named[instant_time] = (
-                frozenset(str(stat.path).lstrip("/") for metadata in found for stat in metadata.write_stats)
+                frozenset(
+                    path.lstrip("/")
+                    for metadata in found
+                    for stat in metadata.write_stats
+                    for path in (str(stat.path), *(stat.cdc_stats or ()))
+                )
                 if found
                 else None
             )

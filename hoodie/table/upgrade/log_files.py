@@ -93,7 +93,7 @@ def savepoint_with_log_files(snapshot: TableSnapshot) -> str | None:
     """
     for savepoint in savepoints(snapshot.active_timeline):
         names = [name for kept in savepoint.files.values() for name in kept]
-        log_file = next((name for name in names if parse_log_file_name(name) is not None), None)
+        log_file = next((name for name in names if _is_of_records(name)), None)
         if log_file is not None:
             return (
                 f"savepoint {savepoint.instant_time} keeps the log file {log_file}, which has another name there, so "
@@ -134,6 +134,12 @@ def misplaced_log_file(snapshot: TableSnapshot, times: Mapping[tuple[str, Action
                     "and hoodie.cleaner.fileversions.retained=1"
                 )
     return None
+
+
+def _is_of_records(name: str) -> bool:
+    """Whether a file is a log file of records; those of change data have the same names in all versions."""
+    log_file = parse_log_file_name(name)
+    return log_file is not None and not log_file.is_cdc
 
 
 def _slices_of_log_files(group: HoodieFileGroup) -> dict[str, str]:

@@ -19,6 +19,11 @@ TIME: Final = "ts_ms"
 """The column of the commit's requested time."""
 BEFORE: Final = "before"
 AFTER: Final = "after"
+_MODES: Final = {
+    frozenset({OP, RECORD_KEY_FIELD}): HoodieCDCSupplementalLoggingMode.OP_KEY_ONLY,
+    frozenset({OP, RECORD_KEY_FIELD, BEFORE}): HoodieCDCSupplementalLoggingMode.DATA_BEFORE,
+    frozenset({OP, TIME, BEFORE, AFTER}): HoodieCDCSupplementalLoggingMode.DATA_BEFORE_AFTER,
+}
 
 
 @lru_cache(maxsize=64)
@@ -49,6 +54,16 @@ def cdc_schema(mode: HoodieCDCSupplementalLoggingMode, avro_schema: str) -> str:
     outer["doc"] = ""
     outer["fields"] = [*(_field(name, "string") for name in names), *images]
     return _dump(outer)
+
+
+def mode_of_schema(schema: str) -> HoodieCDCSupplementalLoggingMode | None:
+    """The mode of the table that stored changes; None if the schema is not one of changes.
+
+    Args:
+        schema: The schema of the changes; see `cdc_schema`.
+    """
+    fields = {field["name"] for field in json.loads(schema).get("fields", ())}
+    return _MODES.get(frozenset(fields))
 
 
 def _field(name: str, what: Any) -> dict[str, Any]:

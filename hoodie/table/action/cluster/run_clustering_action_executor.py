@@ -305,9 +305,9 @@ class RunClusteringActionExecutor(PlannedAction[PlannedClustering, Clustered | N
         if undone:
             for found in inputs:
                 for part in found.slices:
-                    times = {part.base_instant_time, *(log_file.instant_time for log_file in part.log_files)}
+                    times = {part.base_instant_time, *(log_file.instant_time for log_file in part.record_log_files)}
                     # In timeline layout 1 the name of a log file does not tell its writer.
-                    if times & undone or (part.log_files and not timeline.layout.has_completion_times):
+                    if times & undone or (part.record_log_files and not timeline.layout.has_completion_times):
                         changed.add((part.partition_path, part.file_id))
         return frozenset(changed)
 

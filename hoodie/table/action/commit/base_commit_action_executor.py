@@ -477,7 +477,10 @@ class BaseCommitActionExecutor(ABC):
             return UpsertPartitioner(profile, self._config, slices, record_size)
         timeline = self._table.snapshot.active_timeline
         places = LogPlaces(
-            self._write_context.instant_time, timeline.layout.has_completion_times, pending_compactions(timeline)
+            self._write_context.instant_time,
+            timeline.layout.has_completion_times,
+            names_slices=self._write_context.logging_mode is not None,
+            compactions=pending_compactions(timeline),
         )
         appended = AppendedRecords(
             updates=not self.rewrites,

@@ -77,7 +77,7 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         is_missing = pc.and_(file_ids.is_valid(), incoming[CURRENT_ROW_POSITION].is_null())
         if not pc.any(is_missing, min_count=0).as_py():
             return incoming
-        if file_slice.log_files:
+        if file_slice.record_log_files:
             keys = incoming[RECORD_KEY].filter(is_missing).combine_chunks()
             in_logs = self._stored_rows(file_slice, keys, ())[RECORD_KEY_META].combine_chunks()
             is_missing = pc.and_(is_missing, pc.invert(pc.is_in(incoming[RECORD_KEY], value_set=in_logs)))

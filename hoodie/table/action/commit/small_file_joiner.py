@@ -108,8 +108,13 @@ def join_small_files(
         The statuses of the files that the commit has from now on.
     """
     kept = list(statuses)
+
+    def candidates(found: Sequence[WriteStatus]) -> Sequence[WriteStatus]:
+        # Files without record keys do not tell the keys of changes.
+        return [one for one in found if not one.stat.cdc_stats] if context.has_virtual_keys else found
+
     for number in range(ROUNDS):
-        chains = plan_chains(kept, context.config, side_by_side=number < ROUNDS - 1)
+        chains = plan_chains(candidates(kept), context.config, side_by_side=number < ROUNDS - 1)
         if not chains:
             break
         joined = {status.stat.path for chain in chains for status in chain.statuses}

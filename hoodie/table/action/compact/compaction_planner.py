@@ -107,5 +107,5 @@ def _free_slices(
         for file_slice in view.latest_file_slices(partition_path):
             if HoodieFileGroupId(partition_path, file_slice.file_id) not in held:
                 yield file_slice
-            elif file_slice.log_files:
+            elif file_slice.record_log_files:
                 left.add(partition_path)

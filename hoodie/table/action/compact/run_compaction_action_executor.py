@@ -160,7 +160,7 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
             view = self.snapshot.stored_view(tells_sizes=True)
             slices = self._slices(compaction, view)
             _check_committed_files(compaction, view)
-            step.count(files=sum(len(part.log_files) for part in slices))
+            step.count(files=sum(len(part.record_log_files) for part in slices))
         before = self.snapshot
         context, merging, avro_schema = self._context(instant_time)
         with self._writing(instant_time) as step:
@@ -355,5 +355,5 @@ def _beyond(compaction: PlannedCompaction, slices: Iterable[FileSlice]) -> dict[
     """The extra metadata that names log files which are merged though the plan lacks them."""
     operations = compaction.plan.operations
     planned = {file_name(path) for operation in operations for path in operation.delta_file_paths}
-    beyond = sorted({log_file.file_name for part in slices for log_file in part.log_files} - planned)
+    beyond = sorted({log_file.file_name for part in slices for log_file in part.record_log_files} - planned)
     return {BEYOND_PLAN_KEY: ",".join(beyond)} if beyond else {}

@@ -373,7 +373,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         metadata = timeline.read_commit_metadata(instant)
         going = files_being_cleaned(timeline)
         wanted = {
-            (stat.partition_path, str(stat.file_id)): stat.prev_commit
+            (stat.partition_path, str(stat.file_id)): stat.version_before
             for stat in metadata.write_stats
             if not stat.is_first_of_group
         }
