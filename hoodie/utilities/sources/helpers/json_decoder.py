@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Context, Decimal
 
 import attrs
@@ -62,6 +62,8 @@ _NO_NUMBERS = (b"Na", b"In")
 _OPENING, _CLOSING = ord("{"), ord("}")
 _SHORTEST_DEEP = 2 * MAX_DEPTH
 """A message with more levels has more bytes."""
+_CACHED_BYTES = 256 * 1024
+"""The part of a block that is looked at at once: what is made of it stays in the processor's cache."""
 
 
 class _BlockRefusedError(Exception):
@@ -485,15 +487,29 @@ def odd_ones(texts: Sequence[bytes]) -> tuple[bytes, npt.NDArray[np.bool_]]:
     block = b"\n".join([*texts, b""])
     content = np.frombuffer(block, np.uint8)
     is_odd: npt.NDArray[np.bool_] = (content[starts] != _OPENING) | (content[ends - 1] != _CLOSING) | (lengths < 2)
-    for number in np.flatnonzero(lengths > _SHORTEST_DEEP).tolist():
-        is_odd[number] |= texts[number].count(b"[") + texts[number].count(b"{") > MAX_DEPTH
+    if lengths.max() > _SHORTEST_DEEP:
+        levels = np.zeros(count, np.int64)
+        # The two characters differ in this bit alone, and no other one becomes one of them by it.
+        for places in _places(content, lambda part: (part | 0x20) == _OPENING):
+            levels += np.bincount(np.searchsorted(ends, places), minlength=count)
+        is_odd |= levels > MAX_DEPTH
     for word in _NO_NUMBERS:
-        places = np.flatnonzero(content == word[0])
-        for place in np.unique(np.searchsorted(ends, places[content[places + 1] == word[1]])).tolist():
-            is_odd[place] |= _NOT_A_NUMBER.search(texts[place]) is not None
+        for places in _places(content, functools.partial(np.equal, word[0])):
+            for place in np.unique(np.searchsorted(ends, places[content[places + 1] == word[1]])).tolist():
+                is_odd[place] |= _NOT_A_NUMBER.search(texts[place]) is not None
     if not _is_utf8(block):
         is_odd |= np.fromiter((not _is_utf8(text) for text in texts), np.bool_, count)
     return block, is_odd
+
+
+def _places(
+    content: npt.NDArray[np.uint8], is_wanted: Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.bool_]]
+) -> Iterator[Positions]:
+    """The places of bytes, part by part."""
+    for start in range(0, len(content), _CACHED_BYTES):
+        found = np.flatnonzero(is_wanted(content[start : start + _CACHED_BYTES]))
+        if len(found):
+            yield found + start
 
 
 def _is_utf8(text: bytes) -> bool:

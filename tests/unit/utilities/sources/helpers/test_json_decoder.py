@@ -19,7 +19,8 @@ import pyarrow as pa
 import pytest
 
 from hoodie.utilities.sources.helpers import json_decoder
-from hoodie.utilities.sources.helpers.json_decoder import DecodedObjects, JsonDecoder
+from hoodie.utilities.sources.helpers.json_decoder import DecodedObjects, JsonDecoder, odd_ones
+from hoodie.utilities.sources.helpers.json_values import MAX_DEPTH
 from hoodie.utilities.sources.helpers.message_decoder import Messages
 
 ROOT = Path(__file__).parents[5]
@@ -456,3 +457,21 @@ def test_columns_without_an_avro_schema_are_taken() -> None:
 
 def test_a_decoder_crosses_to_other_processes() -> None:
     assert pickle.loads(pickle.dumps(DECODER)).decode_objects([good()]).rows.num_rows == 1
+
+
+def nested(levels: int) -> bytes:
+    return b'{"z":' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
+
+
+@pytest.mark.parametrize("distance", range(-3, 4))
+@pytest.mark.parametrize("odd", [nested(MAX_DEPTH + 1), b'{"double":NaN}', b'{"double":-Inf}', b'{"id":"\xff"}'])
+def test_odd_messages_are_found_at_the_edges_of_the_parts_of_a_block(odd: bytes, distance: int) -> None:
+    usual = b'{"id":"' + b"x" * 89 + b'"}'
+    place = next((odd.index(mark) for mark in (b"N", b"I", b"]") if mark in odd), 7)
+    # This byte of the message stands beside the edge.
+    count, padding = divmod(json_decoder._CACHED_BYTES + distance - place, len(usual) + 1)
+    before = [usual[:-1] + b" " * padding + b"}", *[usual] * (count - 1)]
+    texts = [*before, odd, nested(MAX_DEPTH), *before, b"{}", odd]
+    block, found = odd_ones(texts)
+    assert block.index(odd) + place == json_decoder._CACHED_BYTES + distance
+    assert np.flatnonzero(found).tolist() == [count, len(texts) - 1]
