@@ -62,6 +62,13 @@ class IncrementalFormat(StrEnum):
     CDC = "cdc"
 
 
+class ChangeForm(StrEnum):
+    """The form of changes: values of the table's types, or texts as Hudi gives them."""
+
+    TYPED = "typed"
+    HUDI = "hudi"
+
+
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieReadConfig(PropertyGroup):
     """Kind, range and moment of a query.
@@ -96,6 +103,11 @@ class HoodieReadConfig(PropertyGroup):
     )
     """Of an incremental query: ``latest_state``, the latest value of each row that was written; or ``cdc``, the
     changes of rows, deletes included."""
+    change_form: ChangeForm | None = property_field("hoodie.read.changes.form", choice(ChangeForm), None)
+    """The form of changes (``cdc``). ``typed``: ``op``, ``_hoodie_commit_time``, and ``before`` and ``after`` as
+    structs of the table's types; ranges are those of other incremental queries, and miss nothing. ``hudi``: ``op``,
+    ``ts_ms``, and ``before`` and ``after`` as JSON; a range of a batch read has requested times of commits, as in Hudi.
+    The default is ``hudi`` where Spark is asked by Hudi's option, otherwise ``typed``. Hudi has no such option."""
     full_table_scan: bool | None = property_field(
         "hoodie.datasource.read.incr.fallback.fulltablescan.enable", boolean(), None
     )

@@ -12,7 +12,9 @@ from hoodie.common.config.property import display_value
 from hoodie.common.table.cdc.cdc_inference_case import HoodieCDCInferenceCase
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_table import ShownTable, format_bytes, plural
-from hoodie.query.change_task import ChangeContext, ChangeTask
+from hoodie.config.read_config import ChangeForm
+from hoodie.query.change_task import HUDI_COLUMNS, ChangeContext, ChangeReadTask, ChangeTask
+from hoodie.query.read_task import packed
 from hoodie.query.table_query import TableQuery
 
 _CASES = {
@@ -25,6 +27,10 @@ _CASES = {
     HoodieCDCInferenceCase.BASE_FILE_COMPARE: "files of which no change was stored, compared with those before them",
     HoodieCDCInferenceCase.STATE_COMPARE: "file groups at the begin and at the end, compared",
 }
+
+
+def _size_of(task: ChangeTask) -> int:
+    return task.size_bytes
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -41,6 +47,7 @@ class ChangePlan:
         is_compared: Whether the table stores no changes, so that the states at the begin and at the end are compared. A
             change that came and went between them is not seen then.
         read_at: The range in words.
+        form: The form of the result.
     """
 
     snapshot: TableSnapshot
@@ -50,16 +57,17 @@ class ChangePlan:
     next_begin: str | None
     is_compared: bool
     read_at: str
+    form: ChangeForm = ChangeForm.TYPED
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the result with their types."""
+        """The columns of changes in the typed form."""
         return self.context.result_schema
 
     @property
     def result_schema(self) -> pa.Schema:
         """The columns of the result with their types."""
-        return self.schema
+        return self.context.result_schema if self.form is ChangeForm.TYPED else HUDI_COLUMNS
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -82,8 +90,11 @@ class ChangePlan:
         Raises:
             HoodieException: See `ChangeTask.batches`.
         """
-        for task in self.tasks:
-            yield from task.batches(self.context)
+        yield from ChangeReadTask(self.context, self.tasks, self.form).batches()
+
+    def read_tasks(self) -> list[ChangeReadTask]:
+        """The tasks, small ones put together, in the order of the plan."""
+        return [ChangeReadTask(self.context, tasks, self.form) for tasks in packed(self.tasks, _size_of)]
 
     def explain(self) -> str:
         """The plan as text: where the changes come from, with the number and the size of the files."""

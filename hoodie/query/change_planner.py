@@ -42,13 +42,14 @@ from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.timeline.instant_time import in_order, is_after, is_before, newest
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
+from hoodie.config.read_config import ChangeForm
 from hoodie.exception import HoodieIOException
 from hoodie.io.merged_log_records import LogMergeRules
 from hoodie.io.merging_reader import LogMerging
 from hoodie.merge.record_merger import named_merger
 from hoodie.query.change_plan import ChangePlan
 from hoodie.query.change_range import ChangeRange, change_range
-from hoodie.query.change_task import ChangeContext, ChangePart, ChangeTask, SliceState
+from hoodie.query.change_task import HUDI_COLUMNS, ChangeContext, ChangePart, ChangeTask, SliceState
 from hoodie.query.commit_range import last_archived
 from hoodie.query.commit_slices import read_metadata
 from hoodie.query.pruning import prune_partitions
@@ -106,16 +107,33 @@ def changes_of(snapshot: TableSnapshot, query: TableQuery) -> ChangePlan:
     """
     snapshot.table_config.check_readable()
     query.times.check_range(snapshot.active_timeline.timezone)
+    form = ChangeForm.TYPED if query.changes is None else query.changes.form
     stores_changes = logging_mode_of(snapshot.table_config.properties) is not None
     if snapshot.load_avro_schema() is None:
         nothing = ChangeContext(snapshot.storage, all_columns(pa.schema([])), ())
         begin = query.times.begin_time(snapshot.active_timeline.timezone)
-        return ChangePlan(snapshot, query, nothing, (), begin, not stores_changes, "never written")
+        return ChangePlan(snapshot, query, nothing, (), begin, not stores_changes, "never written", form)
     chosen = change_range(snapshot, query)
     context = _context_of(snapshot, query)
     planner = _Planner(snapshot, chosen, context, _is_told_by_rows(context))
     tasks = planner.of_commits() if stores_changes else planner.of_states()
-    return ChangePlan(snapshot, query, context, tuple(tasks), chosen.until, not stores_changes, str(chosen.commits))
+    return ChangePlan(
+        snapshot, query, context, tuple(tasks), chosen.until, not stores_changes, str(chosen.commits), form
+    )
+
+
+def change_schema(snapshot: TableSnapshot, query: TableQuery) -> pa.Schema:
+    """The columns of a query of changes, without a plan.
+
+    Args:
+        snapshot: The table.
+        query: The query.
+
+    Raises:
+        HoodieSchemaException: A column is not in the table, or nothing was written to it.
+    """
+    form = ChangeForm.TYPED if query.changes is None else query.changes.form
+    return HUDI_COLUMNS if form is ChangeForm.HUDI else _context_of(snapshot, query).result_schema
 
 
 def _context_of(snapshot: TableSnapshot, query: TableQuery) -> ChangeContext:

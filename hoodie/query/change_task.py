@@ -25,15 +25,17 @@ import pyarrow.compute as pc
 
 from hoodie.common.data.equal_rows import equal_rows
 from hoodie.common.data.grouped_rows import take_rows
+from hoodie.common.data.json_texts import json_texts
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
-from hoodie.common.model.record_columns import COMMIT_TIME_META, RECORD_KEY_META
+from hoodie.common.model.record_columns import COMMIT_TIME_META, META_COLUMN_SET, RECORD_KEY_META
 from hoodie.common.table.cdc.cdc_inference_case import HoodieCDCInferenceCase
 from hoodie.common.table.cdc.cdc_operation import HoodieCDCOperation
-from hoodie.common.table.cdc.cdc_schemas import AFTER, BEFORE, OP, RECORD_KEY_FIELD
+from hoodie.common.table.cdc.cdc_schemas import AFTER, BEFORE, OP, RECORD_KEY_FIELD, TIME
 from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.util.arrow_buffers import booleans_of, flags_in, numbers_of
+from hoodie.config.read_config import ChangeForm
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.log.cdc_block import decode_cdc_block
@@ -48,6 +50,8 @@ from hoodie.storage.storage import HoodieStorage
 
 COMMIT_TIME: Final = COMMIT_TIME_META
 """The column of the commit of a change in the typed form: its requested time."""
+HUDI_COLUMNS: Final = pa.schema([(name, pa.string()) for name in (OP, TIME, BEFORE, AFTER)])
+"""The columns of changes in Hudi's form: the rows are JSON, of the form of `json_texts`."""
 _CHUNK_BYTES = 64 << 20
 """The most bytes of new rows whose older values are looked up at the same time, about."""
 _INSERT, _UPDATE, _DELETE = HoodieCDCOperation.INSERT, HoodieCDCOperation.UPDATE, HoodieCDCOperation.DELETE
@@ -59,6 +63,22 @@ class ChangePart(StrEnum):
     ALL = "all"
     DELETES = "deletes"
     WRITES = "writes"
+
+
+def changes_in_form(batch: pa.RecordBatch, form: ChangeForm) -> pa.RecordBatch:
+    """Changes of the typed form in a form.
+
+    Args:
+        batch: The changes.
+        form: The form.
+    """
+    if form is ChangeForm.TYPED:
+        return batch
+    op, times, before, after = batch.columns
+    images = [
+        pc.if_else(image.is_valid(), json_texts(image), pa.scalar(None, pa.string())) for image in (before, after)
+    ]
+    return pa.RecordBatch.from_arrays([op, times, *images], schema=HUDI_COLUMNS)
 
 
 @attrs.frozen(eq=False)
@@ -106,6 +126,11 @@ class ChangeContext:
     def result_schema(self) -> pa.Schema:
         """The columns of changes in the typed form."""
         return change_columns(self.images)
+
+    @property
+    def all_images(self) -> pa.Schema:
+        """The user's columns."""
+        return pa.schema([field for field in self.schema if field.name not in META_COLUMN_SET])
 
     @property
     def read_images(self) -> pa.Schema:
@@ -270,9 +295,9 @@ class ChangeTask:
 
     def _writes(self, context: ChangeContext) -> Iterator[pa.RecordBatch]:
         """The rows after that commits wrote, with the rows of their keys before."""
-        images = context.read_images.names
+        # All columns decide whether a row is changed.
+        images = context.all_images.names if self.before else context.read_images.names
         columns = [RECORD_KEY_META, COMMIT_TIME, *images]
-        # Insert-only cases have no slice before.
         for rows in _chunks(row for state in self.after for row in context.rows(state, columns, self.wrote)):
             times: str | pa.Array = self.time
             if self.case is HoodieCDCInferenceCase.STATE_COMPARE:
@@ -281,8 +306,7 @@ class ChangeTask:
             if not self.before:
                 yield from context.changes(_INSERT, times, None, after)
                 continue
-            # The keys and all columns: rows that were written again unchanged are no changes.
-            before, has_before = self._images_of(context, rows.column(RECORD_KEY_META), self.before)
+            before, has_before = self._images_of(context, rows.column(RECORD_KEY_META), self.before, context.all_images)
             differs = ~has_before
             for name in images:
                 differs |= ~equal_rows(before.column(name), after.column(name))
@@ -298,10 +322,9 @@ class ChangeTask:
                 yield from context.changes(ops.take(places), times, before, after, has_before[differs])
 
     def _images_of(
-        self, context: ChangeContext, keys: pa.Array, states: Sequence[SliceState]
+        self, context: ChangeContext, keys: pa.Array, states: Sequence[SliceState], images: pa.Schema
     ) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
         """The row of each key in slices, and whether there is one. Keys may be null, which have none."""
-        images = context.read_images
         encoded = keys.dictionary_encode()
         matcher = KeyMatcher(encoded.dictionary)
         nothing = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in images], schema=images)
@@ -359,7 +382,7 @@ class ChangeTask:
         """Images with those that are not stored, from the rows of their keys."""
         places = np.flatnonzero(is_lacking)
         wanted = keys.take(pa.array(places))
-        images, has = self._images_of(context, wanted, states)
+        images, has = self._images_of(context, wanted, states, context.read_images)
         if not has.all():
             key = wanted[int(np.argmin(has))].as_py()
             raise HoodieCorruptedDataException(
@@ -369,6 +392,31 @@ class ChangeTask:
         order = np.arange(len(is_lacking))
         order[places] = len(is_lacking) + np.arange(len(places))
         return take_rows(concat_rows([rows, images]), pa.array(order))
+
+
+@attrs.frozen(eq=False)
+class ChangeReadTask:
+    """Tasks of a plan that are read together, with everything that is needed to read them. Picklable.
+
+    Attributes:
+        context: The settings of the plan.
+        tasks: The tasks.
+        form: The form of the result.
+    """
+
+    context: ChangeContext
+    tasks: tuple[ChangeTask, ...]
+    form: ChangeForm
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The changes, on this thread; see `ChangeTask.batches`.
+
+        Raises:
+            HoodieException: See `ChangeTask.batches`.
+        """
+        for task in self.tasks:
+            for batch in task.batches(self.context):
+                yield changes_in_form(batch, self.form)
 
 
 def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

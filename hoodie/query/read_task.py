@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import attrs
 import pyarrow as pa
@@ -11,6 +12,7 @@ from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.query.read_plan import PlannedSlice, ReadPlan
 
+T = TypeVar("T")
 TASK_BYTES = 32 << 20
 """Small slices share a task up to this size."""
 _OPEN_BYTES = 1 << 20
@@ -70,19 +72,24 @@ def tasks_of(plan: ReadPlan) -> list[ReadTask]:
     Args:
         plan: The plan.
     """
-    return [task_of(plan, slices) for slices in _packed(plan.slices)]
+    return [task_of(plan, slices) for slices in packed(plan.slices, lambda planned: planned.file_slice.size_bytes)]
 
 
-def _packed(slices: Sequence[PlannedSlice]) -> Iterator[tuple[PlannedSlice, ...]]:
-    """Group neighbouring slices up to the size of a task."""
-    pack: list[PlannedSlice] = []
+def packed(parts: Iterable[T], size_of: Callable[[T], int]) -> Iterator[tuple[T, ...]]:
+    """Group neighbouring parts up to the size of a task.
+
+    Args:
+        parts: The parts of a plan.
+        size_of: Gives the stored bytes of a part.
+    """
+    pack: list[T] = []
     size = 0
-    for planned in slices:
-        cost = _OPEN_BYTES + planned.file_slice.size_bytes
+    for part in parts:
+        cost = _OPEN_BYTES + size_of(part)
         if pack and size + cost > TASK_BYTES:
             yield tuple(pack)
             pack, size = [], 0
-        pack.append(planned)
+        pack.append(part)
         size += cost
     if pack:
         yield tuple(pack)

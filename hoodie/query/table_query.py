@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
-from enum import StrEnum
 from inspect import Parameter, signature
 from typing import Any, Self, TypeAlias, TypedDict, TypeVar
 
@@ -15,7 +14,7 @@ from hoodie.common.config.property import to_property_value
 from hoodie.common.table.timeline.instant_time import is_after, query_time
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
-from hoodie.config.read_config import HoodieReadConfig, IncrementalFormat, QueryType
+from hoodie.config.read_config import ChangeForm, HoodieReadConfig, IncrementalFormat, QueryType
 from hoodie.exception import HoodieConfigException
 from hoodie.merge.merge_properties import MERGER_KEYS
 from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
@@ -60,13 +59,6 @@ _OPTIONS = {
 }
 
 
-class ChangeForm(StrEnum):
-    """The form of changes: values of the table's types, or texts as Hudi gives them."""
-
-    TYPED = "typed"
-    HUDI = "hudi"
-
-
 @attrs.frozen
 class ChangeQuery:
     """The wish for changes instead of rows.
@@ -75,10 +67,12 @@ class ChangeQuery:
         form: Their form.
         by_request: Whether the times of the range are requested times of commits, as in Hudi, in every version.
             Otherwise they are those of other incremental queries: in versions 8 and 9 times of completion.
+        is_hudis: Whether Hudi's option asks, and no option chooses the form.
     """
 
     form: ChangeForm = ChangeForm.TYPED
     by_request: bool = False
+    is_hudis: bool = False
 
 
 @attrs.frozen
@@ -206,6 +200,12 @@ class TableQuery:
         """The type of the query."""
         return self.config.query_type or QueryType.SNAPSHOT
 
+    def as_on_spark(self) -> TableQuery:
+        """The query with Hudi's form of changes where Hudi's option asks for them."""
+        if self.changes is None or not self.changes.is_hudis:
+            return self
+        return attrs.evolve(self, changes=ChangeQuery(ChangeForm.HUDI, by_request=True))
+
     @property
     def listing_choice(self) -> MetadataListingChoice:
         """The choice of the listing of the table's files, for `TableSnapshot.load`."""
@@ -260,7 +260,7 @@ class TableQuery:
             attrs.evolve(config, query_type=config.query_type or asked_type),
             HoodieLogMergeConfig.from_options(options),
             _merger_of(options),
-            _changes_of(query_format, config.incremental_format),
+            _changes_of(query_format, config.incremental_format, config.change_form),
         )
         if query.changes is not None and query.query_type is not QueryType.INCREMENTAL:
             raise HoodieConfigException(
@@ -271,14 +271,20 @@ class TableQuery:
         return query
 
 
-def _changes_of(query_format: str | None, in_options: IncrementalFormat) -> ChangeQuery | None:
+def _changes_of(query_format: str | None, in_options: IncrementalFormat, form: ChangeForm | None) -> ChangeQuery | None:
     """The wish for changes, by the argument or by Hudi's option."""
     if query_format is None:
-        return ChangeQuery() if in_options is IncrementalFormat.CDC else None
-    if not isinstance(query_format, str) or query_format.lower() not in set(IncrementalFormat):
+        asked = in_options
+    elif not isinstance(query_format, str) or query_format.lower() not in set(IncrementalFormat):
         raise HoodieConfigException(f"query_format {query_format!r}: hoodie has {', '.join(IncrementalFormat)}")
-    if IncrementalFormat(query_format.lower()) is IncrementalFormat.CDC:
-        return ChangeQuery()
+    else:
+        asked = IncrementalFormat(query_format.lower())
+    if asked is IncrementalFormat.CDC:
+        return ChangeQuery(
+            form or ChangeForm.TYPED,
+            by_request=form is ChangeForm.HUDI,
+            is_hudis=query_format is None and form is None,
+        )
     if in_options is IncrementalFormat.CDC:
         raise HoodieConfigException(
             f"{_FORMAT} = cdc, and the argument query_format says {query_format!r}: give one of them"

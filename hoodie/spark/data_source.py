@@ -29,6 +29,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from pyspark.sql import types as st
 
+    from hoodie.query.change_plan import ChangePlan
     from hoodie.query.read_plan import ReadPlan
     from hoodie.spark.data_source_reader import HoodieDataSourceReader
     from hoodie.spark.data_source_stream import HoodieDataSourceStreamReader
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 class HoodieDataSource(DataSource):  # type: ignore[misc]
     """A table as a data source; docs/data-source.md lists the options."""
 
-    _plan: ReadPlan | None = None
+    _plan: ReadPlan | ChangePlan | None = None
     """What a batch read reads; made by `schema`."""
     _is_planned = False
     """Whether the reader was made, so that only tasks get this object now; they need no plan."""

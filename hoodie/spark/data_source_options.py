@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 
 from hoodie.common.config.property import all_keys
 from hoodie.config.hudi_keys import load_hudi_keys
-from hoodie.config.read_config import HoodieReadConfig, IncrementalFormat, QueryType
+from hoodie.config.read_config import HoodieReadConfig, QueryType
 from hoodie.config.write_config import GROUPS, METADATA_PREFIX_KEY
-from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
+from hoodie.exception import HoodieConfigException
 from hoodie.query.filter_text import parse_filter
 from hoodie.query.table_query import TableQuery
 
@@ -80,11 +80,6 @@ class DataSourceOptions:
         _check_known(rest)
         filters = [given["filter"]] if "filter" in given else []
         config = HoodieReadConfig.from_options(rest)
-        if config.incremental_format is IncrementalFormat.CDC:
-            raise HoodieNotSupportedException(
-                "hoodie.datasource.query.incremental.format=cdc: hoodie does not read change data here: call "
-                "hoodie.read_table(..., query_type='incremental', query_format='cdc')"
-            )
         if config.incremental_filters and config.query_type is QueryType.INCREMENTAL:
             filters += filter(None, map(str.strip, config.incremental_filters.split(",")))
         condition: pc.Expression | None = None
@@ -106,7 +101,8 @@ class DataSourceOptions:
         Raises:
             HoodieException: Options contradict each other.
         """
-        return TableQuery.of(columns=self.columns, filters=self.filters, options=self.read_options)
+        query = TableQuery.of(columns=self.columns, filters=self.filters, options=self.read_options)
+        return query.as_on_spark()
 
 
 @attrs.frozen

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import attrs
 import pyarrow as pa
 from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -12,9 +13,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.read_config import HoodieReadConfig, QueryType
 from hoodie.exception import HoodieConfigException
+from hoodie.query.change_plan import ChangePlan
+from hoodie.query.change_planner import change_schema, plan_changes
+from hoodie.query.change_task import ChangeReadTask
 from hoodie.query.planner import narrowed, plan_query
 from hoodie.query.read_plan import ReadPlan, all_columns, check_columns
 from hoodie.query.read_task import ReadTask, tasks_of
+from hoodie.query.table_query import EARLIEST, TableQuery
 from hoodie.spark.data_source_options import DataSourceOptions
 from hoodie.spark.pushed_filters import split_filters
 from hoodie.spark.spark_compatibility import pushes_filters
@@ -28,7 +33,7 @@ class HoodiePartition(InputPartition):  # type: ignore[misc]
         task: The slices to read; None for a task without slices.
     """
 
-    def __init__(self, task: ReadTask | None) -> None:
+    def __init__(self, task: ReadTask | ChangeReadTask | None) -> None:
         super().__init__(task)
 
     def batches(self, schema: st.StructType) -> Iterator[pa.RecordBatch]:
@@ -53,13 +58,13 @@ class HoodieDataSourceReader(DataSourceReader):  # type: ignore[misc]
         schema: The schema that Spark stores for the source.
     """
 
-    def __init__(self, plan: ReadPlan, schema: st.StructType) -> None:
-        self._plan: ReadPlan | None = plan
+    def __init__(self, plan: ReadPlan | ChangePlan, schema: st.StructType) -> None:
+        self._plan: ReadPlan | ChangePlan | None = plan
         self._schema = schema
 
     def partitions(self) -> list[HoodiePartition]:
         assert self._plan is not None
-        return [HoodiePartition(task) for task in tasks_of(self._plan)]
+        return partitions_of(self._plan)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # PySpark makes a partition of its own where there is none.
@@ -78,14 +83,30 @@ class HoodiePushdownReader(HoodieDataSourceReader):
     """
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        assert self._plan is not None
+        assert isinstance(self._plan, ReadPlan)
         condition, remaining_filters = split_filters(filters, self._plan.schema)
         if condition is not None:
             self._plan = narrowed(self._plan, None, condition)
         return remaining_filters
 
 
-def load(options: Mapping[str, str]) -> tuple[ReadPlan | None, st.StructType]:
+def partitions_of(plan: ReadPlan | ChangePlan) -> list[HoodiePartition]:
+    """The parts of a plan.
+
+    Args:
+        plan: The plan.
+    """
+    tasks = plan.read_tasks() if isinstance(plan, ChangePlan) else tasks_of(plan)
+    return [HoodiePartition(task) for task in tasks]
+
+
+def _plan_of(options: DataSourceOptions) -> ReadPlan | ChangePlan:
+    query = options.query()
+    plan = plan_query if query.changes is None else plan_changes
+    return plan(options.path, query, options.storage_options)
+
+
+def load(options: Mapping[str, str]) -> tuple[ReadPlan | ChangePlan | None, st.StructType]:
     """The plan of a batch read, and its columns, for ``load()``.
 
     There is no plan if the options are those of a stream: ``load()`` does not know whether it loads a batch or a
@@ -100,11 +121,13 @@ def load(options: Mapping[str, str]) -> tuple[ReadPlan | None, st.StructType]:
     given = DataSourceOptions.of(options)
     if _is_of_stream(given):
         return None, columns_of(given)
-    plan = plan_query(given.path, given.query(), given.storage_options)
+    plan = _plan_of(given)
     return plan, schema_of(plan.result_schema)
 
 
-def reader_of(options: Mapping[str, str], plan: ReadPlan | None, schema: st.StructType) -> HoodieDataSourceReader:
+def reader_of(
+    options: Mapping[str, str], plan: ReadPlan | ChangePlan | None, schema: st.StructType
+) -> HoodieDataSourceReader:
     """The reader of a batch read.
 
     Args:
@@ -118,9 +141,9 @@ def reader_of(options: Mapping[str, str], plan: ReadPlan | None, schema: st.Stru
     """
     given = DataSourceOptions.of(options)
     if plan is None:
-        plan = plan_query(given.path, given.query(), given.storage_options)
+        plan = _plan_of(given)
     check_schema(schema, schema_of(plan.result_schema))
-    takes_filters = given.is_used_once and pushes_filters()
+    takes_filters = given.is_used_once and pushes_filters() and isinstance(plan, ReadPlan)
     return (HoodiePushdownReader if takes_filters else HoodieDataSourceReader)(plan, schema)
 
 
@@ -134,10 +157,31 @@ def columns_of(options: DataSourceOptions) -> st.StructType:
         HoodieException: There is no such table, nothing was written to it, or it has no such column.
     """
     snapshot = TableSnapshot.load(options.path, options.storage_options)
+    query = stream_query(options, EARLIEST, None)
+    if query.changes is not None:
+        return schema_of(change_schema(snapshot, query))
     schema = all_columns(snapshot.load_schema())
     columns = schema.names if options.columns is None else options.columns
     check_columns(snapshot.base_path, schema, columns)
     return schema_of(pa.schema([schema.field(name) for name in columns]))
+
+
+def stream_query(options: DataSourceOptions, begin: str, end: str | None) -> TableQuery:
+    """The query of a batch of a stream. Its times are those of the offsets, whatever the form of changes.
+
+    Args:
+        options: The user's options.
+        begin: The begin of its range.
+        end: The end; None for none.
+    """
+    given = {name: value for name, value in options.read_options.items() if name not in _QUERY_TYPES}
+    given[_QUERY_TYPES[0]] = QueryType.INCREMENTAL.value
+    query = TableQuery.of(
+        columns=options.columns, filters=options.filters, begin=begin, end=end, options=given
+    ).as_on_spark()
+    return (
+        query if query.changes is None else attrs.evolve(query, changes=attrs.evolve(query.changes, by_request=False))
+    )
 
 
 def schema_of(schema: pa.Schema) -> st.StructType:
@@ -169,6 +213,9 @@ def check_schema(given: st.StructType, schema: st.StructType) -> None:
             "and choose columns with the option columns. If this is a name in the catalog, DROP TABLE it and CREATE it "
             "again: it keeps the columns of its creation"
         )
+
+
+_QUERY_TYPES = ("hoodie.datasource.query.type", "hoodie.datasource.view.type")
 
 
 def _is_of_stream(options: DataSourceOptions) -> bool:

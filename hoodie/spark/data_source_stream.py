@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import attrs
 import pyarrow as pa
 from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -27,6 +28,8 @@ from hoodie.exception import (
     HoodieSchemaException,
 )
 from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
+from hoodie.query.change_plan import ChangePlan
+from hoodie.query.change_planner import changes_of
 from hoodie.query.commit_range import first_pending
 from hoodie.query.commit_stream import (
     check_commit_is_there,
@@ -36,11 +39,10 @@ from hoodie.query.commit_stream import (
 )
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import ReadPlan
-from hoodie.query.read_task import tasks_of
 from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import EARLIEST, TableQuery
 from hoodie.spark.data_source_options import DataSourceOptions
-from hoodie.spark.data_source_reader import HoodiePartition, schema_of
+from hoodie.spark.data_source_reader import HoodiePartition, partitions_of, schema_of, stream_query
 from hoodie.spark.stream_offset import OffsetKind, StreamOffset
 
 try:
@@ -137,7 +139,7 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
         if last.commit is None:
             return []
         plan = plan_until_complete(self._load, lambda snapshot: self._plan(snapshot, first, last))
-        return [HoodiePartition(task) for task in tasks_of(plan)]
+        return partitions_of(plan)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return partition.batches(self._schema) if isinstance(partition, HoodiePartition) else iter(())
@@ -154,7 +156,7 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
         snapshot.table_config.check_readable()
         return snapshot
 
-    def _plan(self, snapshot: TableSnapshot, first: StreamOffset, last: StreamOffset) -> ReadPlan:
+    def _plan(self, snapshot: TableSnapshot, first: StreamOffset, last: StreamOffset) -> ReadPlan | ChangePlan:
         """The plan of a batch, in the columns that the query began with."""
         _check_last(snapshot, first)
         _check_kind(snapshot, last)
@@ -166,14 +168,11 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
                 "writes would be missing in the stream, because its writer took an instant before one that was "
                 "completed. Start the query again when it is completed or rolled back"
             )
-        query = TableQuery.of(
-            columns=self._schema.names,
-            filters=self._options.filters,
-            begin=first.time or EARLIEST,
-            end=last.at,
-            options=self._options.read_options,
-        )
-        plan = plan_of(snapshot, query)
+        query = stream_query(self._options, first.time or EARLIEST, last.at)
+        if query.changes is not None:
+            plan: ReadPlan | ChangePlan = changes_of(snapshot, self._with_columns(query))
+        else:
+            plan = plan_of(snapshot, attrs.evolve(query, columns=tuple(self._schema.names)))
         for field, found in zip(self._schema.fields, schema_of(plan.result_schema).fields, strict=True):
             if field.dataType != found.dataType:
                 raise HoodieSchemaException(
@@ -182,6 +181,13 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
                     "checkpoint folder"
                 )
         return plan
+
+    def _with_columns(self, query: TableQuery) -> TableQuery:
+        """The query of changes with the columns of rows that the stream began with, if their types tell."""
+        images = self._schema["after"].dataType
+        if not isinstance(images, st.StructType):
+            return query
+        return attrs.evolve(query, columns=tuple(images.names))
 
 
 def _kind_of(snapshot: TableSnapshot) -> OffsetKind:

@@ -24,10 +24,13 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.read_config import QueryType
 from hoodie.exception import HoodieConfigException, HoodieIOException, HoodieNotSupportedException
+from hoodie.query.change_plan import ChangePlan
+from hoodie.query.change_planner import changes_of
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import PlannedSlice, ReadPlan
 from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import QueryArguments, QueryTime, TableQuery, shows_arguments
+from hoodie.spark.change_scan import scan_changes
 from hoodie.spark.driver_rows import driver_rows
 from hoodie.spark.log_scan import scan_merged, scannable, without_changed_rows
 from hoodie.spark.spark_compatibility import check_running
@@ -68,6 +71,10 @@ def read(
             groups by statistics. Arrow decides about the other rows in the Python of Spark's workers, which needs
             hoodie there. ``where`` of the DataFrame never needs Python; it has Spark's rules for nulls and NaN.
         query_type: See `hoodie.read_table`.
+        query_format: See `hoodie.read_table`. Hudi's option ``hoodie.datasource.query.incremental.format=cdc`` gives
+            Hudi's form: ``op``, ``ts_ms``, and ``before`` and ``after`` as JSON, of a range of requested times, without
+            pending commits before its end. ``hoodie.read.changes.form`` chooses. Rows come in no order: those of one
+            commit are changes of different rows, or deletes that come before inserts.
         as_of: See `hoodie.read_table`.
         begin: See `hoodie.read_table`.
         end: See `hoodie.read_table`.
@@ -94,12 +101,14 @@ def read(
         >>> hoodie.spark.read(spark, "/data/trips", options, begin="20260102101530123")  # doctest: +SKIP
     """
     check_running(spark)
-    query = TableQuery.of(options=options, **arguments)
+    query = TableQuery.of(options=options, **arguments).as_on_spark()
     _check_can_be_sent(query.filters)
     plan = plan_until_complete(
         lambda: TableSnapshot.load(base_path, storage_options, listing_choice=query.listing_choice),
         lambda snapshot: _plan(snapshot, query),
     )
+    if isinstance(plan, ChangePlan):
+        return scan_changes(spark, plan)
     frame = frame_of(spark, base_path, plan, query.config.driver_bytes)
     incremental_filters = query.config.incremental_filters
     if incremental_filters and query.query_type is QueryType.INCREMENTAL:
@@ -232,8 +241,10 @@ def _frame_of_base_files(
     return frame if wanted is None else frame.select([quoted(name) for name in wanted])
 
 
-def _plan(snapshot: TableSnapshot, query: TableQuery) -> ReadPlan:
+def _plan(snapshot: TableSnapshot, query: TableQuery) -> ReadPlan | ChangePlan:
     _check_storage(snapshot.base_path)
+    if query.changes is not None:
+        return changes_of(snapshot, query)
     # Spark's scan reads the footers itself, on its executors.
     return plan_of(snapshot, query, reads_footers=False)
 

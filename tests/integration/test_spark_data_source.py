@@ -241,7 +241,7 @@ def test_queries_of_one_frame_do_not_share_filters(spark: SparkSession, values_p
         ({"columns": "id,,i32"}, "the option columns is 'id,,i32'"),
         ({"columns": "id, nope"}, "has no column nope"),
         ({"hoodie.datasource.query.type": "newest"}, "hoodie.datasource.query.type"),
-        ({"hoodie.datasource.query.incremental.format": "cdc"}, "hoodie does not read change data"),
+        ({"hoodie.datasource.query.incremental.format": "cdc"}, "give query_type='incremental'"),
         ({"as.of.instant": "soon"}, "as_of (as.of.instant) is 'soon'"),
         ({"hoodie.datasource.query.type": "incremental"}, "an incremental query needs begin"),
     ],

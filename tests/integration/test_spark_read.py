@@ -284,7 +284,7 @@ def test_bad_options_are_refused_by_name(spark: SparkSession, base_path: str, wr
         hoodie.spark.read(spark, base_path, {"hoodie.datasource.query.type": "incremental"})
     with pytest.raises(HoodieConfigException, match=r"as\.of\.instant. is 'yesterday'"):
         hoodie.spark.read(spark, base_path, {"as.of.instant": "yesterday"})
-    with pytest.raises(HoodieNotSupportedException, match=r"incremental\.format=cdc"):
+    with pytest.raises(HoodieConfigException, match="query_type='incremental'"):
         hoodie.spark.read(spark, base_path, {"hoodie.datasource.query.incremental.format": "cdc"})
 
 

@@ -144,6 +144,7 @@ def test_columns_are_those_of_the_rows_and_filters_need_one_of_them(tmp_path: Pa
         return sorted(((row["op"], row["before"], row["after"]) for row in table.to_pylist()), key=str)
 
     assert found("fare > 5", "id") == [("u", {"id": "a"}, {"id": "a"})]
+    assert [change[0] for change in found(None, "id")] == ["d", "i", "u"]
     assert found("fare < 1.5", "id") == [("u", {"id": "a"}, {"id": "a"})]
     assert found("region = 'y'", "ts", "id") == [("i", None, {"ts": 2, "id": "d"})]
     assert found("op = 'd'", "id") == [("d", {"id": "b"}, None)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hoodie.config.read_config import QueryType
-from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
+from hoodie.config.read_config import ChangeForm, QueryType
+from hoodie.exception import HoodieConfigException
 from hoodie.spark.data_source_options import DataSourceOptions
 
 
@@ -69,6 +69,14 @@ def test_wrong_options_are_named(options: dict[str, str], message: str) -> None:
     assert message in str(error.value)
 
 
-def test_changes_are_not_supported() -> None:
-    with pytest.raises(HoodieNotSupportedException):
-        DataSourceOptions.of({"path": "/t", "hoodie.datasource.query.incremental.format": "cdc"})
+def test_the_option_of_hudi_asks_for_changes_in_its_form() -> None:
+    given = {
+        "path": "/t", "hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": "0",
+        "hoodie.datasource.query.incremental.format": "cdc",
+    }  # fmt: skip
+    by_hudi = DataSourceOptions.of(given).query().changes
+    assert by_hudi is not None
+    assert (by_hudi.form, by_hudi.by_request) == (ChangeForm.HUDI, True)
+    typed = DataSourceOptions.of({**given, "hoodie.read.changes.form": "typed"}).query().changes
+    assert typed is not None
+    assert (typed.form, typed.by_request) == (ChangeForm.TYPED, False)
