@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 import attrs
+import pyarrow as pa
 
+from hoodie.common.data.stored_types import field_finder, spelled_otherwise
 from hoodie.common.util.shown_value import shown_value
 from hoodie.exception import HoodieConfigException
 
@@ -97,6 +99,31 @@ def check_pairs(
             + "; ".join(problems)
         )
     return tuple(given[field] for field in needed)
+
+
+def pairs_of_columns(pairs: Sequence[KeyPair], schema: pa.Schema, base_path: str) -> tuple[KeyPair, ...]:
+    """The pairs with the spelling of the target's columns, for a table whose keys are generated.
+
+    Args:
+        pairs: The pairs of the condition.
+        schema: The columns of the target.
+        base_path: The folder of the target, for messages.
+
+    Raises:
+        HoodieConfigException: The condition compares what is no column of the target.
+    """
+    find, found = field_finder(schema), []
+    for pair in pairs:
+        name, dot, rest = pair.target.partition(".")
+        whole, top = find(pair.target), find(name)
+        if whole is None and top is None:
+            raise HoodieConfigException(
+                f"the condition compares {pair.target}, which is no column of {base_path}"
+                f"{spelled_otherwise(schema.names, [name])}; its columns are {', '.join(schema.names)}"
+            )
+        target = whole.name if whole is not None else f"{top.name if top is not None else name}{dot}{rest}"
+        found.append(attrs.evolve(pair, target=target))
+    return tuple(found)
 
 
 class _Parser:

@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.local_write_client import HoodieLocalWriteClient
-from hoodie.client.merge_condition import KeyPair, check_pairs, parse_condition
+from hoodie.client.merge_condition import KeyPair, check_pairs, pairs_of_columns, parse_condition
 from hoodie.client.merge_index import config_by_record_key, has_plain_paths
 from hoodie.client.write_input import MadeOfTable
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.data.normalise import normalise_batch
-from hoodie.common.data.stored_types import field_finder, normalise_schema, spelled_otherwise
+from hoodie.common.data.stored_types import field_finder, normalise_schema
 from hoodie.common.model.record_columns import RESERVED_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_value import shown_value
@@ -184,18 +184,8 @@ class TableMerge:
                 "columns to compare: give on='t.id = s.id', or a list of names"
             )
         schema = snapshot.load_schema()
-        find, pairs = field_finder(schema), []
-        for pair in parse_condition(self._on, TARGET, SOURCE):
-            name, dot, rest = pair.target.partition(".")
-            field = find(pair.target) or find(name)
-            if field is None:
-                raise HoodieConfigException(
-                    f"the condition compares {pair.target}, which is no column of {snapshot.base_path}"
-                    f"{spelled_otherwise(schema.names, [name])}; its columns are {', '.join(schema.names)}"
-                )
-            is_whole = find(pair.target) is not None
-            pairs.append(attrs.evolve(pair, target=field.name if is_whole else f"{field.name}{dot}{rest}"))
-        rows = ScannedMergeRows(source, self._clauses, tuple(pairs), len(pairs), (), False)
+        pairs = pairs_of_columns(parse_condition(self._on, TARGET, SOURCE), schema, snapshot.base_path)
+        rows = ScannedMergeRows(source, self._clauses, pairs, len(pairs), (), False)
         rows.check(schema)
         return rows
 

@@ -20,7 +20,14 @@ from pyspark.sql import types as st
 
 from hoodie.client.merge_condition import KeyPair
 from hoodie.common.data.stored_types import spelled_otherwise
-from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMN_SET, OPERATION, PARTITION_PATH_META
+from hoodie.common.model.record_columns import (
+    COMMIT_SEQNO_META,
+    META_COLUMN_SET,
+    OPERATION,
+    PARTITION_PATH_META,
+    RECORD_KEY_META,
+    TAGS,
+)
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieSchemaException
@@ -87,6 +94,8 @@ class MergeRules:
         partition_fields: The target's partition fields, if the pairs are only its record key: then a row is found in
             any partition.
         moves_rows: Whether updates may give such a row other values of its partition fields.
+        is_scanned: Whether the pairs are any columns, because the keys of the table are generated. A row of the source
+            may match several stored rows then, which keep their keys and places; null equals nothing.
     """
 
     clauses: tuple[Clause, ...]
@@ -96,11 +105,17 @@ class MergeRules:
     record_key_count: int
     partition_fields: tuple[str, ...] = ()
     moves_rows: bool = True
+    is_scanned: bool = False
 
     @property
     def fixed_fields(self) -> tuple[str, ...]:
         """The partition fields that updates must not change, although the condition does not compare them."""
         return () if self.moves_rows else self.partition_fields
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The meta columns that lead back to a stored row, if it is not found by its key."""
+        return tuple(TAGS) if self.is_scanned else ()
 
 
 @attrs.frozen(eq=False)
@@ -128,7 +143,52 @@ class MergedRows:
             is_delete = sf.col(_ACTION).isin(deletes)
             operation = sf.when(is_delete, int(RecordOperation.DELETE)).otherwise(operation)
         acting = self.frame.where(sf.col(_ACTION).isNotNull())
-        return acting.select(*(quoted(name) for name in self.columns), operation.cast("tinyint").alias(OPERATION))
+        names = (*self.columns, *self.rules.tags)
+        return acting.select(*map(quoted, names), operation.cast("tinyint").alias(OPERATION))
+
+    def check_scanned(self) -> None:
+        """Refuse rows that make no valid merge into a table whose keys are generated; one job, and more for a message.
+
+        Raises:
+            HoodieKeyException: Several rows of the source apply to one stored row, or a row would leave its partition.
+            HoodieSchemaException: A number does not fit its column.
+        """
+        fixed = [~_path(field).eqNullSafe(sf.col(f"{_STAYS}{n}")) for n, field in enumerate(self.rules.fixed_fields)]
+        is_moved = reduce(or_, fixed, sf.lit(False)) & sf.col(_PLACE).isNotNull()
+        keys = self._keys
+        # New rows have no place: each is a group of its own.
+        place = sf.coalesce(sf.col(_PLACE), sf.monotonically_increasing_id().cast("string"))
+        by_place = self.frame.groupBy(place.alias(_PLACE)).agg(
+            sf.count(_ACTION).alias("rows"),
+            sf.sum(is_moved.cast("bigint")).alias("moved"),
+            sf.count(_MISFIT).alias("misfits"),
+            sf.min(_MISFIT).alias("misfit"),
+            *(sf.first(key).alias(f"{_KEY}{number}") for number, key in enumerate(keys)),
+        )
+        found = by_place.agg(
+            sf.sum((sf.col("rows") > 1).cast("bigint")), sf.sum("moved"), sf.sum("misfits"), sf.min("misfit")
+        ).collect()[0]
+        repeated, moving, misfits, misfit = (int(value or 0) for value in found)
+        if repeated:
+            raise HoodieKeyException(
+                f"several rows of the source apply to each of {repeated} stored rows, such as "
+                f"{self._shown(by_place.where('rows > 1'), keys)}; nothing was written. Keep one row of the source for "
+                "each of them, for example the newest: source.dropDuplicates, or row_number() over a window"
+            )
+        if moving:
+            raise HoodieKeyException(
+                f"{moving} rows would get another {PARTITION_PATH_META}, such as "
+                f"{self._shown(by_place.where('moved > 0'), keys)}; nothing was written. Let an update keep "
+                f"{', '.join(self.rules.fixed_fields)}, or delete the rows and insert them anew"
+            )
+        if misfits:
+            raise self._misfitting(misfit, misfits, by_place, keys)
+
+    def _misfitting(self, misfit: int, count: int, rows: DataFrame, keys: Sequence[Column]) -> HoodieSchemaException:
+        return HoodieSchemaException(
+            f"{self.assigned[misfit]}, in {count} rows, such as "
+            f"{self._shown(rows.where('misfits > 0'), keys)}; nothing was written. Cast it in the expression"
+        )
 
     def check(self) -> MergeCounts:
         """Count the rows, and refuse those that make no valid merge; one job, and more for a message.
@@ -201,10 +261,7 @@ class MergedRows:
                 "out), or delete the row and insert it anew"
             )
         if misfits:
-            raise HoodieSchemaException(
-                f"{self.assigned[misfit]}, in {misfits} rows, such as "
-                f"{self._shown(by_key.where('misfits > 0'), keys)}; nothing was written. Cast it in the expression"
-            )
+            raise self._misfitting(misfit, misfits, by_key, keys)
         return MergeCounts(inserts=inserted, others=rows - inserted)
 
     def inserts_among(self, stored: DataFrame) -> int:
@@ -304,17 +361,20 @@ class _Planner:
         parts = []
         if others:
             stored = {field.name: self._target_column(field.name) for field in self._fields}
-            places = [self._target_column(COMMIT_SEQNO_META), self._target_column(PARTITION_PATH_META)]
+            place = RECORD_KEY_META if rules.is_scanned else COMMIT_SEQNO_META
+            places = [self._target_column(place), self._target_column(PARTITION_PATH_META)]
+            tags = [self._target_column(name) for name in rules.tags]
             stays = [self._target_column(field) for field in rules.fixed_fields]
             # All copies of a key count, also those that no clause applies to: the write would find them.
-            keeps_all = bool(rules.partition_fields)
-            parts.append(self._part(self._matched, others, values, stored, [*places, *stays], keeps_all))
+            keeps_all = bool(rules.partition_fields) and not rules.is_scanned
+            parts.append(self._part(self._matched, others, values, stored, [*places, *stays], tags, keeps_all))
         if inserts:
             nothing = {field.name: sf.lit(None).cast(field.dataType) for field in self._fields}
             nowhere = [sf.lit(None).cast("string")] * 2
             paths = [_path(field) for field in rules.fixed_fields]
             unknown = [sf.lit(None).cast(f.dataType) for f in self._target.select(*paths).schema] if paths else []
-            parts.append(self._part(self._unmatched(), inserts, values, nothing, [*nowhere, *unknown]))
+            untagged = [sf.lit(None).cast("string") for _ in rules.tags]
+            parts.append(self._part(self._unmatched(), inserts, values, nothing, [*nowhere, *unknown], untagged))
         columns = tuple(field.name for field in self._fields)
         return MergedRows(reduce(DataFrame.union, parts), columns, rules, tuple(self._assigned))
 
@@ -326,8 +386,10 @@ class _Planner:
         """Whether the keys of both sides are equal.
 
         Null equals null, as it does in record keys of several fields and in partition paths. A record key of one field
-        is never null, so that plain equality does.
+        is never null, so that plain equality does. Columns that are no key are compared as SQL compares them.
         """
+        if self._rules.is_scanned:
+            return reduce(and_, (a == b for a, b in zip(stored, given, strict=True)))
         count = self._rules.record_key_count
         same = zip(stored, given, strict=True)
         return reduce(and_, (a == b if n == 0 and count == 1 else a.eqNullSafe(b) for n, (a, b) in enumerate(same)))
@@ -354,6 +416,7 @@ class _Planner:
         values: Sequence[Mapping[str, Column]],
         otherwise: Mapping[str, Column],
         place: Sequence[Column],
+        tags: Sequence[Column],
         keeps_all: bool = False,
     ) -> DataFrame:
         """The rows to which the given clauses apply, with their final columns and helpers.
@@ -365,6 +428,7 @@ class _Planner:
             otherwise: The columns to which the clause assigns no value.
             place: Columns that identify stored rows, then those of their partition, then the values that updates must
                 keep.
+            tags: The columns that lead back to a stored row, as `MergeRules.tags` names them.
             keeps_all: Whether the other rows are kept, too, without values.
         """
         chosen: Column | None = None
@@ -392,6 +456,7 @@ class _Planner:
         misfit = sf.coalesce(*(found for _, found in checked), sf.lit(None).cast("int"))
         names = [_PLACE, _PARTITION, *(f"{_STAYS}{n}" for n in range(len(place) - 2))]
         helpers = [value.alias(name) for value, name in zip(place, names, strict=True)]
+        helpers += [value.alias(name) for value, name in zip(tags, self._rules.tags, strict=True)]
         return acting.select(*columns, *keys, *helpers, misfit.alias(_MISFIT), sf.col(_ACTION))
 
     def _key(self, source: DataFrame, target: DataFrame, pair: KeyPair) -> Column:
@@ -485,7 +550,8 @@ class _Planner:
         return found
 
     def _refuse_missing_key(self, field: st.StructField, keys: Mapping[str, int], where: str) -> None:
-        lacking = [name for name in (*keys, *self._rules.partition_fields) if name.partition(".")[0] == field.name]
+        partition_fields = () if self._rules.is_scanned else self._rules.partition_fields
+        lacking = [name for name in (*keys, *partition_fields) if name.partition(".")[0] == field.name]
         if lacking:
             part = "part of the key" if lacking[0] in keys else "a partition field"
             raise HoodieConfigException(f"{where} does not assign {field.name}, which is {part}")

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.chosen_operation import operation_to_do
-from hoodie.client.merge_condition import KeyPair, check_pairs, parse_condition
+from hoodie.client.merge_condition import KeyPair, check_pairs, pairs_of_columns, parse_condition
 from hoodie.client.merge_index import config_by_record_key, has_plain_paths
 from hoodie.client.validator.pending_commit import PendingCommit
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
@@ -87,7 +87,8 @@ def merge_into(
             ``t.uuid = s.id``, and all partition fields or none of them. Without partition fields a key is matched in
             whatever partition it is stored, whatever ``hoodie.index.type`` says; it must not be stored in several. With
             a global index they are left out. Or the field, or a list of fields, that both sides have by that name. Both
-            sides must have the same types. Null equals null.
+            sides must have the same types. Null equals null. Where keys are generated, any columns, as SQL compares
+            them: a row of the source changes all stored rows that it matches.
         options: Hudi's options, as for `hoodie.spark.write`; they must not contradict the table.
         target_alias: The name of the table in expressions.
         source_alias: The name of the source in expressions.
@@ -191,11 +192,11 @@ class MergeIntoWriter:
             HoodieKeyException: Several rows of the source apply to one key, a clause would change the key of a row, a
                 key is null, or a key is stored more than once.
             HoodieWriteConflictException: Another writer committed meanwhile; merging again is safe.
-            HoodieNotSupportedException: The table has no record key, or was never written.
+            HoodieNotSupportedException: The table was never written.
             HoodieException: Any error of an upsert.
         """
         check = _MergeCheck()
-        config = self._check()
+        config, is_scanned = self._check()
         source = self._source
         with ExitStack() as kept:
             if (
@@ -212,6 +213,9 @@ class MergeIntoWriter:
                 frame = merged.frame.persist()
                 kept.callback(frame.unpersist)
                 merged = attrs.evolve(merged, frame=frame)
+                if rules.is_scanned:
+                    merged.check_scanned()
+                    return merged.to_upsert
                 check.counts, check.is_global = merged.check(), table.index.is_global
                 check.has_plain_paths = has_plain_paths(table.snapshot)
                 if table.snapshot.table_config.table_type is HoodieTableType.MERGE_ON_READ:
@@ -224,26 +228,24 @@ class MergeIntoWriter:
                 self._source.sparkSession,
                 config,
                 on_progress=self._on_progress,
-                validators=(check, *self._validators),
+                validators=self._validators if is_scanned else (check, *self._validators),
             ) as client:
+                if is_scanned:
+                    return client.upsert_prepped_records(MadeOfTable(make))
                 return client.upsert(MadeOfTable(make))
 
-    def _check(self) -> HoodieWriteConfig:
+    def _check(self) -> tuple[HoodieWriteConfig, bool]:
         """Refuse clauses that do not fit the table, before an instant is started. No job runs.
 
         Returns:
-            The configuration of the write, whose index is the one that the condition needs.
+            The configuration of the write, whose index is the one that the condition needs; and whether stored rows are
+            found by any columns, see `MergeRules`.
         """
         config = self._config
         snapshot = look_at_table(config)
         snapshot.table_config.check_version(to_write=True)
         config.check_against_table(snapshot.table_config)
         config = config_of_table(config, TableLayout(snapshot))
-        if not snapshot.table_config.record_key_fields:
-            raise HoodieNotSupportedException(
-                f"the table at {config.base_path} has no record key fields, and a merge finds rows by their key: use "
-                "Hudi's MERGE INTO"
-            )
         if snapshot.load_avro_schema() is None:
             raise HoodieNotSupportedException(
                 f"the table at {config.base_path} was never written, so it has no columns that a merge could assign: "
@@ -251,11 +253,18 @@ class MergeIntoWriter:
             )
         rules = self._rules(snapshot, create_index(config))
         merged_rows(self._rows_of(snapshot, is_empty=True), self._source, rules)
-        return config_by_record_key(config, snapshot) if rules.partition_fields else config
+        if rules.is_scanned:
+            return config, True
+        return config_by_record_key(config, snapshot) if rules.partition_fields else config, False
 
     def _rules(self, snapshot: TableSnapshot, index: HoodieIndex) -> MergeRules:
         table = snapshot.table_config
         partition_fields = [field.partition(":")[0] for field in table.partition_fields]
+        if table.is_keyless:
+            pairs = pairs_of_columns(self._pairs, snapshot.load_schema(), snapshot.base_path)
+            return MergeRules(
+                self._clauses, pairs, *self._aliases, len(pairs), tuple(partition_fields), False, is_scanned=True
+            )
         pairs = check_pairs(self._pairs, table.record_key_fields, partition_fields, index.is_global)
         key_count = len(table.record_key_fields)
         not_compared = partition_fields if len(pairs) == key_count else ()
