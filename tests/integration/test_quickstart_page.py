@@ -21,3 +21,9 @@ def test_the_tabs_of_spark_print_what_the_page_says(spark: SparkSession, tmp_pat
 
 def test_spark_writes_the_merge_on_read_table_of_the_page(spark: SparkSession, tmp_path: Path) -> None:
     assert run_tabs("merge-on-read.md", ["spark"], tmp_path, {"spark": spark}) == 1
+
+
+def test_the_quickstart_of_hudi_runs_on_a_table_without_keys(spark: SparkSession, tmp_path: Path) -> None:
+    if int(spark.version.split(".")[0]) < 4:
+        pytest.skip("PySpark 3.5 has no data sources in Python")
+    assert run_tabs("keyless-tables.md", ["format"], tmp_path, {"spark": spark}) == 7

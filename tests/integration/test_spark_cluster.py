@@ -257,6 +257,52 @@ def test_rows_that_come_in_another_order_after_an_executor_was_lost(
     table.check()
 
 
+@pytest.fixture
+def keyless(cluster: StandaloneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
+    """A table whose keys are generated."""
+    table = Table(cluster, tmp_path, monkeypatch, record_key_fields="generated", ordering_fields=())
+    yield table
+    (table.signals / "release").touch()
+
+
+def check_keyless(table: Table, count: int) -> None:
+    """Each row of the model is there, that many times, and has a key of its own."""
+    found = hoodie.read_table(str(table.path))
+    rows = sorted(tuple(row[name] for name in COLUMNS) for row in found.to_pylist())
+    assert rows == sorted([*table.model.values()] * count)
+    assert len(set(found["_hoodie_record_key"].to_pylist())) == found.num_rows
+    table.check_files()
+
+
+@pytest.mark.parametrize(
+    ("operation", "fault", "moment"),
+    [
+        ("insert", Fault.TASK_DIES, Moment.FILE_WRITTEN),
+        ("bulk_insert", Fault.TASK_DIES, Moment.FILE_WRITTEN),
+        ("insert", Fault.SHUFFLE_FILES_VANISH, Moment.BEFORE_THE_FILE),
+    ],
+)
+def test_rows_without_keys_are_written_once(keyless: Table, operation: str, fault: Fault, moment: Moment) -> None:
+    keyless.go_wrong(fault, moment)
+    write(keyless.client(), operation, keyless.rows(0, ROWS, 1))
+    assert keyless.has_struck
+    check_keyless(keyless, 1)
+
+
+@pytest.mark.parametrize("equal_rows", [1, 3])
+def test_rows_without_keys_that_come_in_another_order_are_written_once(
+    keyless: Table, monkeypatch: pytest.MonkeyPatch, equal_rows: int
+) -> None:
+    one = keyless.rows(0, ROWS, 1)
+    frame = one
+    for _ in range(equal_rows - 1):
+        frame = frame.union(one)
+    frame = frame.coalesce(2).mapInArrow(in_another_order, frame.schema)
+    kill_before_writing(keyless, monkeypatch)
+    write(keyless.client(), "insert", frame)
+    check_keyless(keyless, equal_rows)
+
+
 @pytest.mark.parametrize("index", ["SIMPLE", "BUCKET"])
 def test_many_keys_are_moved_once_with_their_rows(
     cluster: StandaloneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str
