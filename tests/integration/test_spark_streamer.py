@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,25 @@ def test_files_are_read_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
     properties = list_source("unused") | {"hoodie.streamer.source.dfs.root": str(tmp_path / "in")}
     assert run(spark, path, properties, source_class="JsonDFSSource").rows == 3
     assert read(path) == [("k0", "x", 0), ("k1", "x", 1), ("k2", "x", 2)]
+
+
+def test_a_large_file_is_read_by_several_tasks_and_bad_lines_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    path, source = tmp_path / "t", tmp_path / "in" / "1.json"
+    source.parent.mkdir()
+    lines = [json.dumps({"id": f"k{number}", "region": "x", "ts": number}) for number in range(300)]
+    lines[200] = "bad"
+    lines[250] = '{"region": "x", "ts": 1}'
+    source.write_text("\n".join(lines))
+    properties = list_source("unused") | {
+        "hoodie.streamer.source.dfs.root": str(source.parent),
+        "hoodie.streamer.source.dfs.split.bytes": "3000",
+        "hoodie.errortable.enable": "true",
+    }
+    result = run(spark, path, properties, source_class="JsonDFSSource")
+    assert (result.rows, result.error_count, result.details["sourceParallelism"]) == (298, 2, 5)
+    assert sorted(row[2] for row in read(path)) == [number for number in range(300) if number not in (200, 250)]
+    errors = hoodie.read_table(f"{path}_errors", columns=["file", "line"]).sort_by("line").to_pylist()
+    assert errors == [{"file": str(source), "line": 201}, {"file": str(source), "line": 251}]
 
 
 def test_a_local_engine_with_a_master_is_refused(tmp_path: Path) -> None:

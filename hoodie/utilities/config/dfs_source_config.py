@@ -57,6 +57,16 @@ class DFSPathSelectorConfig(PropertyGroup):
 
 
 @attrs.frozen(kw_only=True, repr=False)
+class DFSSourceConfig(PropertyGroup):
+    """The reading of files of folders. Hudi does not have it."""
+
+    split_bytes: int = property_field(f"{_DFS}split.bytes", integer(minimum=0), 128 << 20, is_ours=True)
+    """On Spark, a larger file of JSON, CSV or Parquet is read by several tasks, each of which has about so many bytes.
+    Of rows with the same key and the same ordering value, one or the other task's may win. A compressed file, CSV whose
+    values hold ends of lines, and CSV in another encoding than UTF-8, is read by one task. 0: so is every file."""
+
+
+@attrs.frozen(kw_only=True, repr=False)
 class DatePartitionPathSelectorConfig(PropertyGroup):
     """The choice of folders that are named for a day.
 

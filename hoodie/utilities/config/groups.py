@@ -10,6 +10,7 @@ from hoodie.utilities.config.debezium_source_config import DebeziumSourceConfig
 from hoodie.utilities.config.dfs_source_config import (
     DatePartitionPathSelectorConfig,
     DFSPathSelectorConfig,
+    DFSSourceConfig,
     ParquetDFSSourceConfig,
 )
 from hoodie.utilities.config.error_table_config import HoodieErrorTableConfig
@@ -43,6 +44,7 @@ STREAMER_GROUPS: Final[tuple[type[Any], ...]] = (
     ProtoKafkaSourceConfig,
     DebeziumSourceConfig,
     DFSPathSelectorConfig,
+    DFSSourceConfig,
     DatePartitionPathSelectorConfig,
     ParquetDFSSourceConfig,
     CsvDFSSourceConfig,

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import attrs
+import numpy as np
 import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
@@ -18,10 +19,11 @@ from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.utilities.config.csv_dfs_source_config import PREFIX, CsvDFSSourceConfig, CsvMode
 from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason, error_batch
 from hoodie.utilities.sources.checkpoint import Checkpoint
-from hoodie.utilities.sources.dfs_source import DfsFileRead, DFSSource, opened, watched
+from hoodie.utilities.sources.dfs_source import DfsFileRead, DFSSource, is_compressed, opened, watched
 from hoodie.utilities.sources.helpers.csv_rows import CsvDecoder, CsvForm, guess_types
+from hoodie.utilities.sources.helpers.file_parts import FilePart, LineNumbers, parts_of_file
 from hoodie.utilities.sources.helpers.files_ahead import files_ahead
-from hoodie.utilities.sources.helpers.line_blocks import LineBlock, line_blocks
+from hoodie.utilities.sources.helpers.line_blocks import LineBlock, ReadableFile, is_utf8, line_blocks
 from hoodie.utilities.sources.source import DecodedBatch, InputBatch, RowOrigin, SourceContext
 
 logger = logging.getLogger(__name__)
@@ -48,19 +50,35 @@ class CsvFiles:
     has_header: bool
     names: tuple[str, ...] | None = None
 
+    @property
+    def can_be_parted(self) -> bool:
+        """Whether an end of a line is always one of a row, in bytes."""
+        return self.form.line_quote is None and is_utf8(self.encoding)
+
     @contextmanager
-    def opened(self, storage: HoodieStorage, file: FileStatus) -> Iterator[tuple[list[str], Iterator[LineBlock]]]:
+    def opened(
+        self, storage: HoodieStorage, file: FileStatus, part: FilePart | None = None
+    ) -> Iterator[tuple[list[str], Iterator[LineBlock]]]:
         """The names of the columns of a file, and its rows; no name if the file has no row.
 
         Args:
             storage: The storage of the file.
             file: The file.
+            part: The part whose rows are wanted; None for all. The numbers of its lines begin with 1.
 
         Raises:
             HoodieReadFromSourceException: The header is not one.
             HoodieIOException: Storage failed.
         """
-        with opened(storage, file) as content:
+        if part is not None and part.start > 0:
+            lines = LineNumbers(storage, file, part)
+            names, number = self._first_row(storage, file)
+            # A header is the first line, unless comments or blank lines are before it.
+            header = number - lines.before if self.has_header and number > 1 else 0
+            with opened(storage, file, part) as content:
+                yield names, _without_line(self._blocks(content, lines.shown_path), header)
+            return
+        with opened(storage, file, part) as content:
             blocks = self._blocks(content, file.path)
             first = next(blocks, None)
             if first is None:
@@ -79,7 +97,15 @@ class CsvFiles:
 
             yield names, rest()
 
-    def _blocks(self, content: pa.NativeFile, path: str) -> Iterator[LineBlock]:
+    def _first_row(self, storage: HoodieStorage, file: FileStatus) -> tuple[list[str], int]:
+        """The names of the columns of a file, and the line that tells them; no name if the file has no row."""
+        with opened(storage, file) as content:
+            first = next(self._blocks(content, file.path), None)
+            if first is None:
+                return [], 0
+            return list(self.names or self._named_by(first.lines[0], file.path)), int(first.numbers[0])
+
+    def _blocks(self, content: ReadableFile, path: str) -> Iterator[LineBlock]:
         """The lines that are rows: neither blank nor a comment."""
         for block in line_blocks(content, path, self.encoding, self.form.line_quote):
             kept = [
@@ -118,15 +144,18 @@ class CsvFileRead(DfsFileRead):
     Attributes:
         csv: The way to their lines.
         mode: The fate of lines that are no rows.
+        part: The part to read, of a single file; None for all of all files.
     """
 
     csv: CsvFiles
     mode: CsvMode = CsvMode.PERMISSIVE
+    part: FilePart | None = None
 
     def read_file(self, file: FileStatus) -> Iterator[DecodedBatch]:
         """The rows of a file; a line that does not fit the columns is an error. See `DfsFileRead.read_file`."""
         dropped = 0
-        with self.csv.opened(self.storage, file) as (names, blocks):
+        lines = LineNumbers(self.storage, file, self.part)
+        with self.csv.opened(self.storage, file, self.part) as (names, blocks):
             decoder = CsvDecoder(self.csv.form, names, self.schema)
             for block in blocks:
                 found = decoder.decode(block.lines)
@@ -142,13 +171,14 @@ class CsvFileRead(DfsFileRead):
                     for position, reason in found.failures
                 ]
                 if events and self.mode is CsvMode.FAILFAST:
+                    first = attrs.evolve(events[0], line=(events[0].line or 0) + lines.before)
                     raise HoodieReadFromSourceException(
-                        f"{events[0].place}: {events[0].message} ({PREFIX}mode=FAILFAST). Nothing was committed"
+                        f"{first.place}: {first.message} ({PREFIX}mode=FAILFAST). Nothing was committed"
                     )
                 if self.mode is CsvMode.DROPMALFORMED:
                     dropped += len(events)
                     events = []
-                yield DecodedBatch(found.rows, error_batch(events), origin)
+                yield lines.corrected(DecodedBatch(found.rows, error_batch(events), origin))
         if dropped:
             logger.warning("%s: %d lines that fit no row were dropped (%smode)", file.path, dropped, PREFIX)
 
@@ -215,6 +245,13 @@ class CsvDFSSource(DFSSource):
         """See `DFSSource.read_of`."""
         return CsvFileRead(self.selector.storage, files, schema, self._csv, self._config.mode or CsvMode.PERMISSIVE)
 
+    def parts_of(self, file: FileStatus, schema: pa.Schema, most_bytes: int) -> Sequence[CsvFileRead]:
+        """See `DFSSource.parts_of`."""
+        read = self.read_of((file,), schema)
+        if is_compressed(file.path) or not self._csv.can_be_parted:
+            return [read]
+        return [attrs.evolve(read, part=part) for part in parts_of_file(file, most_bytes)]
+
     def _names_of(self, files: Sequence[FileStatus]) -> list[str]:
         """The columns of all files with rows, in the order in which they first appear."""
         found: dict[str, None] = {}
@@ -259,6 +296,16 @@ class CsvDFSSource(DFSSource):
                     f"({', '.join(schema.names[:5])}). Correct one of them; or give {PREFIX}enforceSchema=true if "
                     "columns count by their order"
                 )
+
+
+def _without_line(blocks: Iterator[LineBlock], number: int) -> Iterator[LineBlock]:
+    """Blocks without the line of a number, if they have it."""
+    for block in blocks:
+        kept = np.flatnonzero(block.numbers != number)
+        if len(kept) == len(block.lines):
+            yield block
+        elif len(kept):
+            yield LineBlock([block.lines[place] for place in kept], block.numbers[kept])
 
 
 def _refuse_nested(schema: pa.Schema) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Final
 
 import attrs
@@ -28,9 +29,11 @@ from hoodie.exception import (
     HoodieSourceTimeoutException,
 )
 from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.utilities.config.dfs_source_config import DFSSourceConfig
 from hoodie.utilities.ingestion.error_event import ErrorEvent, ErrorReason
 from hoodie.utilities.sources.checkpoint import Checkpoint
 from hoodie.utilities.sources.helpers.dfs_path_selector import create_selector, groups_of
+from hoodie.utilities.sources.helpers.file_parts import FilePart, LinesOfPart
 from hoodie.utilities.sources.helpers.files_ahead import files_ahead
 from hoodie.utilities.sources.source import DecodedBatch, InputBatch, RowOrigin, Source, SourceContext, SourceRead
 
@@ -136,14 +139,32 @@ class DFSSource(Source):
             schema: The columns of all rows.
         """
 
+    def parts_of(self, file: FileStatus, schema: pa.Schema, most_bytes: int) -> Sequence[DfsFileRead]:
+        """The parts of a round that read a large file on Spark; one if the file cannot be read in parts.
+
+        Args:
+            file: The file.
+            schema: The columns of all rows.
+            most_bytes: The size of a part, about.
+        """
+        return [self.read_of((file,), schema)]
+
     def reads_of(self, files: Sequence[FileStatus], schema: pa.Schema) -> list[DfsFileRead]:
-        """The parts of a round: one for each large file, or for some small ones.
+        """The parts of a round: one for each large file, or for some small ones; on Spark, several for a large file.
 
         Args:
             files: The files, from the oldest on.
             schema: The columns of all rows.
         """
-        return [self.read_of(group, schema) for group in groups_of(files, _GROUP_BYTES, _GROUP_FILES)]
+        split_bytes = self.context.properties.read(DFSSourceConfig).split_bytes
+        is_split = self.context.spark is not None and split_bytes > 0
+        reads: list[DfsFileRead] = []
+        for is_large, some in groupby(files, lambda file: is_split and file.size_bytes > split_bytes):
+            if is_large:
+                reads += [read for file in some for read in self.parts_of(file, schema, split_bytes)]
+            else:
+                reads += [self.read_of(group, schema) for group in groups_of(list(some), _GROUP_BYTES, _GROUP_FILES)]
+        return reads
 
     def fetch(self, checkpoint: Checkpoint | None, limit: int | None) -> InputBatch:
         """Choose the next files; see `Source.fetch`.
@@ -203,12 +224,15 @@ def watched(storage: HoodieStorage, file: FileStatus) -> Iterator[None]:
 
 
 @contextmanager
-def opened(storage: HoodieStorage, file: FileStatus) -> Iterator[pa.NativeFile]:
-    """The bytes of a file from the beginning on, decompressed if its name says so.
+def opened(
+    storage: HoodieStorage, file: FileStatus, part: FilePart | None = None
+) -> Iterator[pa.NativeFile | LinesOfPart]:
+    """The bytes of a file from the beginning on, decompressed if its name says so; or of the lines of a part.
 
     Args:
         storage: The storage of the file.
         file: The file.
+        part: The part; None for all. A file that `is_compressed` has none.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -216,7 +240,16 @@ def opened(storage: HoodieStorage, file: FileStatus) -> Iterator[pa.NativeFile]:
         HoodieIOException: Storage failed.
     """
     with storage.open_input_file(file.path) as content, decompressed(content, file.path) as text:
-        yield text
+        yield text if part is None else LinesOfPart(text, part)
+
+
+def is_compressed(path: str) -> bool:
+    """Whether a file is compressed by what its name tells, so that it is read from the beginning only.
+
+    Args:
+        path: The file.
+    """
+    return _suffix(path) in _CODECS or _suffix(path) in _UNREADABLE
 
 
 @contextmanager
@@ -296,8 +329,7 @@ def decompressed(content: pa.NativeFile, path: str) -> Iterator[pa.NativeFile]:
     Raises:
         HoodieReadFromSourceException: The name tells another compression.
     """
-    name = path.rpartition("/")[2].lower()
-    suffix = f".{name.rpartition('.')[2]}" if "." in name else ""
+    suffix = _suffix(path)
     if suffix in _UNREADABLE:
         raise HoodieReadFromSourceException(
             f"The file {path} is compressed in a way that is not known ({suffix}): compress it with gzip, bzip2, "
@@ -308,6 +340,11 @@ def decompressed(content: pa.NativeFile, path: str) -> Iterator[pa.NativeFile]:
         return
     with pa.CompressedInputStream(content, _CODECS[suffix]) as text:
         yield text
+
+
+def _suffix(path: str) -> str:
+    name = path.rpartition("/")[2].lower()
+    return f".{name.rpartition('.')[2]}" if "." in name else ""
 
 
 @attrs.frozen(eq=False)

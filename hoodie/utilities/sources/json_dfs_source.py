@@ -8,7 +8,8 @@ import attrs
 import pyarrow as pa
 
 from hoodie.storage.storage import FileStatus
-from hoodie.utilities.sources.dfs_source import DfsFileRead, DFSSource, opened, watched
+from hoodie.utilities.sources.dfs_source import DfsFileRead, DFSSource, is_compressed, opened, watched
+from hoodie.utilities.sources.helpers.file_parts import FilePart, LineNumbers, parts_of_file
 from hoodie.utilities.sources.helpers.files_ahead import files_ahead
 from hoodie.utilities.sources.helpers.json_decoder import JsonDecoder
 from hoodie.utilities.sources.helpers.json_schema_inference import infer_schema
@@ -23,15 +24,18 @@ class JsonFileRead(DfsFileRead):
 
     Attributes:
         decoder: Makes rows of lines.
+        part: The part to read, of a single file; None for all of all files.
     """
 
     decoder: JsonDecoder
+    part: FilePart | None = None
 
     def read_file(self, file: FileStatus) -> Iterator[DecodedBatch]:
         """The rows of a file; a line that is no object of the schema is an error. See `DfsFileRead.read_file`."""
-        with opened(self.storage, file) as content:
-            for block in line_blocks(content, file.path):
-                yield self.decoder.decode_lines(file.path, int(block.numbers[0]), block.lines)
+        lines = LineNumbers(self.storage, file, self.part)
+        with opened(self.storage, file, self.part) as content:
+            for block in line_blocks(content, lines.shown_path):
+                yield lines.corrected(self.decoder.decode_lines(file.path, int(block.numbers[0]), block.lines))
 
 
 class JsonDFSSource(DFSSource):
@@ -63,6 +67,13 @@ class JsonDFSSource(DFSSource):
     def read_of(self, files: tuple[FileStatus, ...], schema: pa.Schema) -> JsonFileRead:
         """See `DFSSource.read_of`."""
         return JsonFileRead(self.selector.storage, files, schema, self._decoder or JsonDecoder.of_columns(schema))
+
+    def parts_of(self, file: FileStatus, schema: pa.Schema, most_bytes: int) -> Sequence[JsonFileRead]:
+        """See `DFSSource.parts_of`."""
+        read = self.read_of((file,), schema)
+        if is_compressed(file.path):
+            return [read]
+        return [attrs.evolve(read, part=part) for part in parts_of_file(file, most_bytes)]
 
     def _lines_of(self, files: Sequence[FileStatus]) -> Iterator[bytes]:
         with files_ahead(self.selector.storage, files) as storage:

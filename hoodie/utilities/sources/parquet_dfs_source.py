@@ -17,7 +17,6 @@ from hoodie.utilities.sources.helpers.source_listing import each_at_once
 from hoodie.utilities.sources.source import DecodedBatch, SourceContext
 
 _FOOTERS_AT_ONCE = 16
-_PART_BYTES = 128 << 20
 _MERGE_KEY = "hoodie.streamer.source.parquet.dfs.merge.schema.enable"
 
 
@@ -64,31 +63,18 @@ class ParquetDFSSource(DFSSource):
         """See `DFSSource.read_of`."""
         return ParquetFileRead(self.selector.storage, files, schema)
 
-    def reads_of(self, files: Sequence[FileStatus], schema: pa.Schema) -> list[DfsFileRead]:
-        """See `DFSSource.reads_of`. Several tasks of Spark read a large file; there rows of a batch have no order."""
-        if self.context.spark is None:
-            return super().reads_of(files, schema)
-        reads: list[DfsFileRead] = []
-        small: list[FileStatus] = []
-        for file in files:
-            if file.size_bytes < _PART_BYTES:
-                small.append(file)
-                continue
-            reads += super().reads_of(small, schema)
-            small = []
-            reads += [ParquetFileRead(self.selector.storage, (file,), schema, part) for part in self._parts_of(file)]
-        return reads + super().reads_of(small, schema)
-
-    def _parts_of(self, file: FileStatus) -> Iterator[tuple[int, ...]]:
-        """The row groups of a file, together until they are large enough."""
+    def parts_of(self, file: FileStatus, schema: pa.Schema, most_bytes: int) -> list[ParquetFileRead]:
+        """Row groups of a large file, together until they are large enough; see `DFSSource.parts_of`."""
         with self._opened(file) as reader:
             sizes = [size for _, size in reader.row_groups]
+        parts: list[tuple[int, ...]] = []
         part: tuple[int, ...] = ()
         for number in range(len(sizes)):
             part += (number,)
-            if sum(sizes[one] for one in part) >= _PART_BYTES or number == len(sizes) - 1:
-                yield part
+            if sum(sizes[one] for one in part) >= most_bytes or number == len(sizes) - 1:
+                parts.append(part)
                 part = ()
+        return [ParquetFileRead(self.selector.storage, (file,), schema, one) for one in parts]
 
     def _schema_of(self, file: FileStatus) -> pa.Schema:
         with self._opened(file) as reader:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from hoodie.exception import HoodieReadFromSourceException
 
@@ -35,8 +34,19 @@ class LineBlock:
     numbers: npt.NDArray[np.int64]
 
 
+class ReadableFile(Protocol):
+    """Bytes that are read from the beginning on."""
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; none at the end.
+
+        Args:
+            size: The most bytes.
+        """
+
+
 def line_blocks(
-    content: pa.NativeFile,
+    content: ReadableFile,
     path: str,
     encoding: str = "utf-8",
     quote: bytes | None = None,
@@ -77,6 +87,15 @@ def line_blocks(
         yield _block(rest if rest.endswith(b"\n") else rest + b"\n", first, quote)
 
 
+def is_utf8(encoding: str) -> bool:
+    """Whether texts of an encoding are UTF-8.
+
+    Args:
+        encoding: The name of the encoding.
+    """
+    return encoding.lower() in _UTF8
+
+
 def _check_length(size: int, path: str, line: int, quote: bytes | None) -> None:
     if size > MOST_ROW_BYTES:
         raise HoodieReadFromSourceException(
@@ -85,8 +104,8 @@ def _check_length(size: int, path: str, line: int, quote: bytes | None) -> None:
         )
 
 
-def _pieces(content: pa.NativeFile, path: str, encoding: str, size: int) -> Iterator[bytes]:
-    decoder = None if encoding.lower() in _UTF8 else codecs.getincrementaldecoder(encoding)()
+def _pieces(content: ReadableFile, path: str, encoding: str, size: int) -> Iterator[bytes]:
+    decoder = None if is_utf8(encoding) else codecs.getincrementaldecoder(encoding)()
     is_first = True
     while True:
         piece: bytes = content.read(size)

@@ -197,14 +197,13 @@ def test_a_store_may_list_finer_times_than_it_tells_of_an_object(s3_bucket: Buck
             check_unchanged(files.selector.storage, changed)
 
 
-def test_tasks_of_spark_share_a_large_file_by_its_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_of_spark_share_a_large_file_by_its_row_groups(tmp_path: Path) -> None:
     path = tmp_path / "b.parquet"
     pq.write_table(pa.table({"k": list(range(100_000))}), path, row_group_size=10_000, compression="none")
     os.utime(path, (2, 2))
     write(tmp_path / "a.parquet", 1000, k=[-2])
     write(tmp_path / "c.parquet", 3000, k=[-1])
-    monkeypatch.setattr(module, "_PART_BYTES", 250_000)
-    properties = StreamerProperties({ROOT_KEY: str(tmp_path)})
+    properties = StreamerProperties({ROOT_KEY: str(tmp_path), "hoodie.streamer.source.dfs.split.bytes": "250000"})
     batch = ParquetDFSSource(SourceContext(properties, spark=object())).fetch(None, None)  # type: ignore[arg-type]
     parts = [read.row_groups for read in batch.reads if isinstance(read, module.ParquetFileRead)]
     assert len(parts) > 3
