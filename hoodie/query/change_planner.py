@@ -382,7 +382,12 @@ class _Planner:
                 ChangeTask(Case.STATE_COMPARE, times[unit], unit.partition_path, of_unit[0], of_unit[1], wrote)
             )
         # A key that was deleted in one file group and inserted in another one: the delete comes first.
-        deletes = [attrs.evolve(task, part=ChangePart.DELETES) for task in tasks if task.before]
+        may_delete = _units_with_deletes(written, units)
+        deletes = [
+            attrs.evolve(task, part=ChangePart.DELETES)
+            for unit, task in zip(members, tasks, strict=True)
+            if task.before and unit in may_delete
+        ]
         return deletes + [attrs.evolve(task, part=ChangePart.WRITES) for task in tasks if task.after]
 
     def _of_end(self) -> list[ChangeTask]:
@@ -567,6 +572,20 @@ def _touched(metadata: HoodieCommitMetadata) -> Iterator[HoodieFileGroupId]:
             yield HoodieFileGroupId(stat.partition_path, stat.file_id)
     for group in metadata.replaced_file_groups:
         yield HoodieFileGroupId(*group)
+
+
+def _units_with_deletes(
+    written: _Written, units: Mapping[HoodieFileGroupId, HoodieFileGroupId]
+) -> set[HoodieFileGroupId]:
+    """The file groups of `_units` in which commits may have deleted rows. Statistics of log files do not tell."""
+    found = set()
+    for metadata in written.values():
+        for partition_path, file_id in metadata.replaced_file_groups:
+            found.add(units[HoodieFileGroupId(partition_path, file_id)])
+        for stat in () if metadata.compacted else metadata.write_stats:
+            if stat.path and (stat.is_log_file or stat.num_deletes):
+                found.add(units[HoodieFileGroupId(stat.partition_path, stat.file_id)])
+    return found
 
 
 def _units(written: _Written) -> dict[HoodieFileGroupId, HoodieFileGroupId]:

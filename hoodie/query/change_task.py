@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.data.column_values import ColumnValues
 from hoodie.common.data.equal_rows import equal_rows
 from hoodie.common.data.grouped_rows import take_rows
 from hoodie.common.data.json_texts import json_texts
@@ -38,6 +39,7 @@ from hoodie.common.util.arrow_buffers import booleans_of, flags_in, numbers_of
 from hoodie.config.read_config import ChangeForm
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.io.log.cdc_block import decode_cdc_block
 from hoodie.io.log.log_block import HoodieLogBlockType
 from hoodie.io.log.log_block_filter import LogBlockFilter
@@ -100,6 +102,14 @@ class SliceState:
 
 
 @attrs.frozen(eq=False)
+class _KeyedRows:
+    """Rows, and the number of the key of each."""
+
+    rows: pa.RecordBatch
+    numbers: npt.NDArray[np.int32]
+
+
+@attrs.frozen(eq=False)
 class ChangeContext:
     """The settings that all tasks of a plan share; picklable.
 
@@ -141,22 +151,67 @@ class ChangeContext:
             names += [name for name in of_filter if name not in names and name not in (OP, COMMIT_TIME)]
         return pa.schema([self.schema.field(name) for name in names])
 
-    def rows(
-        self, state: SliceState, columns: Sequence[str], wrote: frozenset[str] | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows of a slice, on this thread.
+    def reader(
+        self,
+        state: SliceState,
+        columns: Sequence[str],
+        wrote: frozenset[str] | None = None,
+        keys: pa.Array | None = None,
+    ) -> HoodieFileGroupReader:
+        """A reader of the rows of a slice.
 
         Args:
             state: The slice.
             columns: The columns of the result.
             wrote: Only rows of these commits; None for all.
+            keys: Only rows with these record keys are needed, others may come too; None for all.
         """
-        merging = None
-        if not state.file_slice.is_base_file_alone and self.log_merging is not None:
-            merging = attrs.evolve(self.log_merging, block_filter=LogBlockFilter(state.instants))
-        instant_range = None if wrote is None else InstantRange(named=wrote)
-        context = HoodieReaderContext(self.storage, self.schema, tuple(columns), merging, instant_range=instant_range)
-        yield from HoodieFileGroupReader(context, state.file_slice).iter_batches()
+        columns = tuple(columns)
+        if state.file_slice.is_base_file_alone or self.log_merging is None:
+            condition = None if wrote is None else InstantRange(named=wrote).condition
+            row_filter = None if condition is None else RowFilter.of(condition, self.schema, "the table")
+            context = HoodieReaderContext(self.storage, self.schema, columns, row_filter=row_filter, seeks_few=True)
+            return HoodieFileGroupReader(context, state.file_slice)
+        context = HoodieReaderContext(
+            self.storage,
+            self.schema,
+            columns,
+            attrs.evolve(self.log_merging, block_filter=LogBlockFilter(state.instants)),
+            instant_range=None if wrote is None else InstantRange(named=wrote),
+            searched=None if keys is None else ColumnValues(RECORD_KEY_META, keys),
+        )
+        return HoodieFileGroupReader(context, state.file_slice)
+
+    def rows(
+        self, state: SliceState, columns: Sequence[str], wrote: frozenset[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a slice, on this thread; see `reader`."""
+        yield from self.reader(state, columns, wrote).iter_batches()
+
+    def rows_of_keys(self, state: SliceState, keys: pa.Array, columns: Sequence[str]) -> Iterator[_KeyedRows]:
+        """The rows of a slice that have one of some record keys.
+
+        Args:
+            state: The slice.
+            keys: Distinct keys (string).
+            columns: The columns of the result.
+        """
+        base_file = state.file_slice.base_file
+        if base_file is not None and state.file_slice.is_base_file_alone:
+            handle = HoodieKeyLookupHandle(self.storage, base_file.path, base_file.size_bytes)
+            matches = handle.lookup(keys)
+            order = np.argsort(matches.row_positions, kind="stable")
+            numbers, first = matches.key_indices[order], 0
+            for batch in self.reader(state, columns).take(matches.row_positions[order]) if len(order) else ():
+                yield _KeyedRows(batch, numbers[first : first + batch.num_rows])
+                first += batch.num_rows
+            return
+        matcher = KeyMatcher(keys)
+        for batch in self.reader(state, [RECORD_KEY_META, *columns], keys=keys).iter_batches():
+            numbers, places = matcher.find(batch.column(RECORD_KEY_META))
+            if len(places):
+                taken = take_rows(batch.select(columns), numbers_of(places.astype(np.int64), pa.int64()))
+                yield _KeyedRows(taken, numbers)
 
     def changes(
         self,
@@ -283,15 +338,18 @@ class ChangeTask:
     def _deletes(self, context: ChangeContext) -> Iterator[pa.RecordBatch]:
         """The rows before whose keys are in no slice after."""
         images = context.read_images.names
-        keys = [batch.column(0) for state in self.after for batch in context.rows(state, [RECORD_KEY_META])]
-        kept = pa.chunked_array(keys, pa.string()).combine_chunks() if keys else None
+        if not self.after:
+            for state in self.before:
+                for rows in context.rows(state, images):
+                    yield from context.changes(_DELETE, self.time, rows, None)
+            return
+        kept = _keys(context, self.after)
         for state in self.before:
-            for batch in context.rows(state, [RECORD_KEY_META, *images] if kept is not None else images):
-                rows = batch
-                if kept is not None:
-                    is_gone = pc.invert(pc.is_in(batch.column(RECORD_KEY_META), value_set=kept))
-                    rows = batch.filter(is_gone).select(images)
-                yield from context.changes(_DELETE, self.time, rows, None)
+            keys = _keys(context, [state])
+            gone = keys.filter(pc.invert(pc.is_in(keys, value_set=kept))).unique()
+            if len(gone):
+                for found in context.rows_of_keys(state, gone, images):
+                    yield from context.changes(_DELETE, self.time, found.rows, None)
 
     def _writes(self, context: ChangeContext) -> Iterator[pa.RecordBatch]:
         """The rows after that commits wrote, with the rows of their keys before."""
@@ -326,18 +384,15 @@ class ChangeTask:
     ) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
         """The row of each key in slices, and whether there is one. Keys may be null, which have none."""
         encoded = keys.dictionary_encode()
-        matcher = KeyMatcher(encoded.dictionary)
         nothing = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in images], schema=images)
         found = [nothing]
         place_of = np.zeros(len(encoded.dictionary) + 1, dtype=np.int64)
         count = 1
         for state in states:
-            for batch in context.rows(state, [RECORD_KEY_META, *images.names]):
-                entries, places = matcher.find(batch.column(RECORD_KEY_META))
-                if len(places):
-                    place_of[entries] = count + np.arange(len(places))
-                    found.append(take_rows(batch.select(images.names), numbers_of(places.astype(np.int64), pa.int64())))
-                    count += len(places)
+            for keyed in context.rows_of_keys(state, encoded.dictionary, images.names):
+                place_of[keyed.numbers] = count + np.arange(keyed.rows.num_rows)
+                found.append(keyed.rows)
+                count += keyed.rows.num_rows
         codes = pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy(zero_copy_only=False)
         rows = place_of[codes]
         return take_rows(concat_rows(found), pa.array(rows)), rows > 0
@@ -417,6 +472,12 @@ class ChangeReadTask:
         for task in self.tasks:
             for batch in task.batches(self.context):
                 yield changes_in_form(batch, self.form)
+
+
+def _keys(context: ChangeContext, states: Sequence[SliceState]) -> pa.Array:
+    """The record keys of slices."""
+    found = [batch.column(0) for state in states for batch in context.rows(state, [RECORD_KEY_META])]
+    return pa.chunked_array(found, pa.string()).combine_chunks()
 
 
 def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -97,7 +97,8 @@ def test_compared_states_give_the_changes_between_them(
 def test_ranges_of_cleaned_and_archived_commits_are_right_or_refused(
     tmp_path: Path, table_type: str, version: int
 ) -> None:
-    history = ChangeHistory(tmp_path / "t", zlib.crc32(f"{table_type} {version}".encode()), table_type, version)
+    cleans = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.cleaner.fileversions.retained": 1}
+    history = ChangeHistory(tmp_path / "t", zlib.crc32(f"{table_type} {version}".encode()), table_type, version, cleans)
     compact = ["compact"] if history.is_on_read else []
     for step in [*[*["upsert"] * 2, *compact] * 2, "upsert", None, None, "clean", None, "upsert", *compact, "clean"]:
         history.step(**({step: 10**6} if step else {"archive": 6, "rollback": 0}))
