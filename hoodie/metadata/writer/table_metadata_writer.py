@@ -52,7 +52,11 @@ from hoodie.metadata.reader.index_definition_file import DEFINITIONS_FOLDER
 from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition, load_index_definitions
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, metadata_folder
 from hoodie.metadata.records.file_records import rollback_files_entries
-from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, require_supported
+from hoodie.metadata.records.metadata_partition_type import (
+    MetadataPartitionType,
+    is_expression_index,
+    require_supported,
+)
 from hoodie.metadata.records.metadata_record_schema import with_meta_columns
 from hoodie.metadata.writer.compaction_planning import makes_compaction_due
 from hoodie.metadata.writer.file_group_writer import (
@@ -254,9 +258,11 @@ class HoodieBackedTableMetadataWriter:
         Raises:
             HoodieException: A file is missing or damaged, or storage failed.
         """
-        if not may_lose_indexes(self.table.table_config.metadata_partitions):
+        listed = self.table.table_config.metadata_partitions
+        if not may_lose_indexes(listed):
             return self.table
-        lost = lost_indexes(self._context(MetadataTableFiles.load(self.table)), change)
+        needs_records = change is not None and any(map(is_expression_index, listed))
+        lost = lost_indexes(self._context(MetadataTableFiles.load(self.table) if needs_records else None), change)
         if not lost:
             return self.table
         check()
