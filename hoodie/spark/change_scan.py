@@ -11,11 +11,12 @@ import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from hoodie.common.data.nullability import nullable_schema
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.query.change_plan import ChangePlan
 from hoodie.query.change_task import ChangeReadTask
 from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
-from hoodie.spark.spark_types import conform, nullable_schema, schema_in_jvm
+from hoodie.spark.spark_types import conform, schema_in_jvm
 
 
 def scan_changes(spark: SparkSession, plan: ChangePlan) -> DataFrame:

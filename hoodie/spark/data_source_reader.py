@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from hoodie.common.data.nullability import nullable_schema
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.read_config import HoodieReadConfig, QueryType
 from hoodie.exception import HoodieConfigException
@@ -23,7 +24,7 @@ from hoodie.query.table_query import EARLIEST, TableQuery
 from hoodie.spark.data_source_options import DataSourceOptions
 from hoodie.spark.pushed_filters import split_filters
 from hoodie.spark.spark_compatibility import pushes_filters
-from hoodie.spark.spark_types import arrow_schema, conform, nullable_schema, schema_in_jvm, spark_schema
+from hoodie.spark.spark_types import arrow_schema, conform, schema_in_jvm, spark_schema
 
 
 class HoodiePartition(InputPartition):  # type: ignore[misc]

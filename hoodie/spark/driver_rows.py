@@ -12,13 +12,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from hoodie.common.data.nullability import nullable_schema
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.query.arrow_reader import readers_of
 from hoodie.query.planner import pruned_by_footers
 from hoodie.query.read_plan import ReadPlan
 from hoodie.spark.spark_compatibility import local_frame, spark_context
-from hoodie.spark.spark_types import nullable_schema, schema_in_jvm, spark_schema
+from hoodie.spark.spark_types import schema_in_jvm, spark_schema
 
 LOCAL_BYTES = 512 << 20
 """The most stored bytes that the driver reads by default where it is the only executor."""

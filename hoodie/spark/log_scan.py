@@ -26,6 +26,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from hoodie.common.data.nullability import nullable_schema
 from hoodie.common.util.arrow_buffers import numbers_of
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.merge.log_merge import rules_of_logs
@@ -33,7 +34,7 @@ from hoodie.query.read_plan import PlannedSlice, ReadPlan
 from hoodie.query.read_task import ReadTask, tasks_of
 from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
 from hoodie.spark.spark_scan import STORED_AT, STORED_IN
-from hoodie.spark.spark_types import conform, nullable_schema, schema_in_jvm
+from hoodie.spark.spark_types import conform, schema_in_jvm
 
 MOST_BYTES_OF_CORE = 2 << 30
 """The most stored bytes of base files that Spark's scan reads below log files, for each core: Spark waits five minutes

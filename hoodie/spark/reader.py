@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
 from hoodie.common.data.expression_tree import shown_expression
+from hoodie.common.data.nullability import nullable_schema
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -37,7 +38,7 @@ from hoodie.spark.spark_compatibility import check_running
 from hoodie.spark.spark_conditions import spark_condition
 from hoodie.spark.spark_data import SparkData
 from hoodie.spark.spark_scan import scan_files
-from hoodie.spark.spark_types import nullable_schema, quoted
+from hoodie.spark.spark_types import quoted
 from hoodie.storage.storage_options import StorageOptions
 
 

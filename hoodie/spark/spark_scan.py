@@ -16,12 +16,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.data.nullability import nullable_schema, nullable_type
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieIOException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.spark.spark_compatibility import spark_context
-from hoodie.spark.spark_types import nullable_schema, nullable_type, quoted, spark_schema
+from hoodie.spark.spark_types import quoted, spark_schema
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join, relative_to
 from hoodie.threads import ThreadPool

@@ -135,22 +135,6 @@ def _type_in_jvm(data_type: pa.DataType) -> pa.DataType:
     return data_type
 
 
-def nullable_type(data_type: pa.DataType) -> pa.DataType:
-    """The type with nulls allowed at every level: Spark's scans allow them, and it refuses casts that forbid them."""
-    if pa.types.is_struct(data_type):
-        return pa.struct([pa.field(field.name, nullable_type(field.type)) for field in data_type])
-    if pa.types.is_list(data_type):
-        return pa.list_(pa.field("element", nullable_type(data_type.value_type)))
-    if pa.types.is_map(data_type):
-        return pa.map_(data_type.key_type, pa.field("value", nullable_type(data_type.item_type)))
-    return data_type
-
-
-def nullable_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with nulls allowed in each column at every level; see `nullable_type`."""
-    return pa.schema([pa.field(field.name, nullable_type(field.type)) for field in schema])
-
-
 def quoted(name: str) -> str:
     """A column name quoted for Spark's expressions, whatever characters it contains."""
     return "`" + name.replace("`", "``") + "`"

@@ -73,6 +73,16 @@ def test_errors_are_kept_and_good_rows_land(spark: SparkSession, tmp_path: Path)
     assert not hoodie.HoodieTableMetaClient.load(str(path)).load_schema().field("ts").nullable
 
 
+def test_columns_may_be_null_if_that_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    ListSource.SCHEMAS["l"] = pa.schema([field.with_nullable(False) for field in SCHEMA])
+    properties = list_source("l", ("a", "x", 1))
+    run(spark, tmp_path / "strict", properties)
+    run(spark, tmp_path / "t", properties | {"hoodie.streamer.schema.make.columns.nullable": "true"})
+    found = [hoodie.HoodieTableMetaClient.load(str(tmp_path / name)).load_schema() for name in ("strict", "t")]
+    assert [{field.nullable for field in schema} for schema in found] == [{False}, {True}]
+    assert read(tmp_path / "t") == [("a", "x", 1)]
+
+
 class Doubled(Transformer):
     """Doubles a column."""
 

@@ -47,6 +47,32 @@ def relaxed_where_null(values: pa.Array) -> pa.DataType:
     return pa.map_(values.type.key_type, relaxed[0]) if pa.types.is_map(values.type) else pa.list_(relaxed[0])
 
 
+def nullable_type(data_type: pa.DataType) -> pa.DataType:
+    """The type with nulls allowed at every level, but in keys of maps.
+
+    Spark's scans allow them, and it refuses casts that forbid them.
+
+    Args:
+        data_type: The type.
+    """
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(field.name, nullable_type(field.type)) for field in data_type])
+    if pa.types.is_list(data_type):
+        return pa.list_(pa.field("element", nullable_type(data_type.value_type)))
+    if pa.types.is_map(data_type):
+        return pa.map_(data_type.key_type, pa.field("value", nullable_type(data_type.item_type)))
+    return data_type
+
+
+def nullable_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with nulls allowed in each column at every level; see `nullable_type`.
+
+    Args:
+        schema: The schema.
+    """
+    return pa.schema([pa.field(field.name, nullable_type(field.type)) for field in schema])
+
+
 def _named_inner_fields(data_type: pa.DataType) -> list[pa.Field]:
     if pa.types.is_struct(data_type):
         return list(data_type)

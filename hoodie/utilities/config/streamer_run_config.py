@@ -45,6 +45,11 @@ class HoodieStreamerConfig(PropertyGroup):
     )
     """The least time from start to start after a round of continuous mode that found nothing new, so that a quiet
     source is not asked all the time; --min-sync-interval-seconds may make it longer."""
+    makes_columns_nullable: bool = property_field(
+        "hoodie.streamer.schema.make.columns.nullable", boolean(), False, since="1.1.0"
+    )
+    """Whether all columns, also those inside others, may be null, where no schema provider tells the columns to write.
+    """
     sample_writes_enabled: bool = property_field("hoodie.streamer.sample.writes.enabled", boolean(), False)
     """No effect: the size of records is known once the first file is written."""
     sample_writes_size: int = property_field("hoodie.streamer.sample.writes.size", integer(minimum=1), 5000)

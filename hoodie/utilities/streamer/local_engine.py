@@ -81,8 +81,7 @@ class _LocalRows(StreamerRows):
                 )
             plan.tombstones.check_columns(self._transformed.column_names)
             self._schema = self._transformed.schema
-        if plan.target is not None:
-            self._schema = plan.target
+        self._schema = plan.target_of(self._schema) or self._schema
         self._rows: Iterator[pa.RecordBatch] = self._batches()
 
     @property
@@ -123,7 +122,7 @@ class _LocalRows(StreamerRows):
             found = self._checked(self._schema, self._plan.check)
         else:
             decoded = (DecodedBatch(rows) for rows in self._transformed.to_batches())
-            found = self._kept(decoded, self._plan.check, self._plan.target)
+            found = self._kept(decoded, self._plan.check, self._schema)
         for rows in found:
             self._count += len(rows)
             yield rows

@@ -42,9 +42,14 @@ _DEFAULTS_FILE: Final = "hudi-defaults.conf"
 _OF_FLAGS = ("hoodie.datasource.write.operation", "hoodie.auto.commit")
 """Properties that the flags replace without a word in Hudi; of a contradiction to any other one a run dies."""
 _CHANGES_ROWS: Final = {
-    f"{PREFIX}source.sanitize.invalid.schema.field.names": "give the columns valid names with a transformer",
-    f"{PREFIX}schema.make.columns.nullable": "give a target schema whose columns may be null",
-    f"{PREFIX}snapshotload.query.splitter.class.name": "bound a round by --source-limit",
+    f"{PREFIX}source.sanitize.invalid.schema.field.names": (
+        "CSV, Parquet and rows of databases are read without a schema provider, and a transformer gives the columns "
+        "valid names; JSON is read by a class of yours with fetch(position, limit), as --source-class module:Class"
+    ),
+    f"{PREFIX}snapshotload.query.splitter.class.name": (
+        "to read a table in several rounds, begin with --checkpoint resumeFromInstantRequestTime:T, a time before the "
+        "first commit to read, and bound each round by hoodie.streamer.source.hoodieincr.num_instants"
+    ),
 }
 """Properties of Hudi that would change rows -> what to do instead."""
 _VALIDATORS_KEY: Final = "hoodie.precommit.validators"

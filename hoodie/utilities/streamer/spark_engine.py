@@ -11,12 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator
+from hoodie.common.data.nullability import nullable_schema
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieStreamerException, HoodieTransformException
 from hoodie.spark.spark_compatibility import check_running, collect_arrow, is_frame, prepare_worker
 from hoodie.spark.spark_data import hoodie_errors
 from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
-from hoodie.spark.spark_types import arrow_schema, conform, nullable_schema, schema_in_jvm, spark_schema
+from hoodie.spark.spark_types import arrow_schema, conform, schema_in_jvm, spark_schema
 from hoodie.utilities.ingestion.error_event import ERROR_SCHEMA
 from hoodie.utilities.ingestion.error_spool import ErrorSpool
 from hoodie.utilities.sources.source import DecodedBatch, InputBatch, SourceRead
@@ -75,7 +76,7 @@ class _SparkRows(StreamerRows):
         if batch.frame is None:
             if batch.schema is None:
                 raise HoodieStreamerException("the source gives rows and not their columns: a bug of the source")
-            change = _RowChange(batch.schema, plan.check, plan.target)
+            change = _RowChange(batch.schema, plan.check, plan.target_of(batch.schema))
             if plan.transformer is not None:
                 change = _RowChange(batch.schema, RowCheck(keeps_errors=plan.check.keeps_errors), None)
             frame = self._split(_frame_of_reads(spark, batch.reads, change), change)
@@ -89,7 +90,8 @@ class _SparkRows(StreamerRows):
                 )
             plan.tombstones.check_columns(frame.columns)
         if plan.transformer is not None or batch.frame is not None:
-            change = _RowChange(arrow_schema(frame.schema), plan.check, plan.target)
+            columns = arrow_schema(frame.schema)
+            change = _RowChange(columns, plan.check, plan.target_of(columns))
             frame = self._split(_checked_frame(frame, change), change)
         self._schema = change.columns
         self._frame = frame

@@ -412,7 +412,9 @@ class StreamSync:
                 target = run.source.target_columns(resolved_columns(remove_meta_columns(text)), is_own)
         errors = None if run.error_writer is None else run.error_table
         check = check_of_table(self._stored, run.write_config, errors, round_name or "", run.tombstones.filled_columns)
-        return RowPlan(check, run.properties, run.transformer, target, run.tombstones)
+        return RowPlan(
+            check, run.properties, run.transformer, target, run.tombstones, run.options.makes_columns_nullable
+        )
 
     @property
     def _stored(self) -> HoodieTableConfig | None:

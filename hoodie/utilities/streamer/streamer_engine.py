@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator
+from hoodie.common.data.nullability import nullable_schema
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.utilities.config.streamer_properties import StreamerProperties
 from hoodie.utilities.ingestion.error_spool import ErrorSpool
@@ -34,6 +35,7 @@ class RowPlan:
         transformer: Changes the rows; None for none.
         target: The columns that the rows get, by name; None leaves them.
         tombstones: The demands on the rows of the transformer.
+        makes_nullable: Whether all columns may be null where there are no others to get.
     """
 
     check: RowCheck
@@ -41,6 +43,15 @@ class RowPlan:
     transformer: Transformer | None = None
     target: pa.Schema | None = None
     tombstones: TombstoneRules = attrs.field(factory=TombstoneRules)
+    makes_nullable: bool = False
+
+    def target_of(self, columns: pa.Schema) -> pa.Schema | None:
+        """The columns that rows get; None leaves them.
+
+        Args:
+            columns: The columns that they have.
+        """
+        return nullable_schema(columns) if self.target is None and self.makes_nullable else self.target
 
 
 class StreamerRows(ABC):
