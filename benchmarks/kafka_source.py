@@ -6,7 +6,7 @@
 A Kafka broker of its own, with a topic of 4 partitions; messages of 280 bytes with 10 fields. The peer consumes with
 confluent-kafka, decodes each block with Arrow's JSON reader and writes one Parquet file: no table, no keys, no look at
 bad messages. hoodie reads with `JsonKafkaSource` and writes with ``bulk_insert``, without a partition column. All of it
-runs in this process.
+runs in this process. The three take turns, so other work on the machine slows all of them down.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import argparse
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from benchmarks.measure import Timing, describe_machine, timed, write_json
+from benchmarks.measure import Timing, describe_machine, write_json
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.utilities.config.streamer_properties import StreamerProperties
@@ -153,6 +154,26 @@ def make_table(base_path: Path) -> None:
     )
 
 
+def in_turns(steps: Sequence[tuple[str, Callable[[], object], Callable[[], object]]], runs: int) -> Sequence[Timing]:
+    """The timings of steps that take turns, so that other work on the machine slows all of them down alike.
+
+    The processor time is that of this process, without the broker's.
+
+    Args:
+        steps: The name of each, what prepares it, and what is timed.
+        runs: The number of turns.
+    """
+    found = [Timing(name, []) for name, _, _ in steps]
+    for _ in range(runs):
+        for timing, (_, prepare, run) in zip(found, steps, strict=True):
+            prepare()
+            begun, begun_cpu = time.perf_counter(), time.process_time()
+            run()
+            timing.seconds.append(time.perf_counter() - begun)
+            timing.cpu.append(time.process_time() - begun_cpu)
+    return found
+
+
 def main() -> None:
     """Run it, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -166,33 +187,19 @@ def main() -> None:
         print(machine)
         print(f"{arguments.rows} messages of {size:.0f} bytes in {PARTITIONS} partitions")
         path, base = Path(folder) / "bare.parquet", Path(folder) / "trips"
-        timings: list[Timing] = []
-
-        def show(timing: Timing, other: Timing | None = None) -> Timing:
-            timings.append(timing)
-            print(f"{timing.line(other)}   {arguments.rows / timing.median:,.0f} messages a second", flush=True)
-            return timing
-
-        floor = show(
-            timed(
+        steps: Sequence[tuple[str, Callable[[], object], Callable[[], object]]] = (
+            (
                 "one bare Parquet file",
-                arguments.runs,
                 lambda: path.unlink(missing_ok=True),
                 lambda: bare(broker, topic, arguments.rows, path),
-            )
-        )
-        show(
-            timed("read and decode", arguments.runs, lambda: None, lambda: decode(broker, topic, arguments.rows)), floor
-        )
-        show(
-            timed(
-                "bulk_insert",
-                arguments.runs,
-                lambda: make_table(base),
-                lambda: load(broker, topic, arguments.rows, base),
             ),
-            floor,
+            ("read and decode", lambda: None, lambda: decode(broker, topic, arguments.rows)),
+            ("bulk_insert", lambda: make_table(base), lambda: load(broker, topic, arguments.rows, base)),
         )
+        timings = in_turns(steps, arguments.runs)
+        for timing in timings:
+            floor = None if timing is timings[0] else timings[0]
+            print(f"{timing.line(floor)}   {arguments.rows / timing.median:,.0f} messages a second", flush=True)
     if arguments.json:
         write_json(arguments.json, machine, {"rows": arguments.rows, "message_bytes": round(size)}, timings)
 
