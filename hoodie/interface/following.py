@@ -90,7 +90,7 @@ class FollowResult:
 
 @attrs.frozen
 class FollowPosition:
-    """How far a copy holds its source.
+    """The place up to which a copy holds its source.
 
     Attributes:
         source: The name of the source.
