@@ -11,6 +11,7 @@
     ├── HoodieNotSupportedException                a feature that hoodie does not have: nothing is written
     ├── HoodieIOException (OSError)                storage failed, or a file is missing
     │   ├── HoodieCorruptedDataException           a file is cut short or damaged
+    │   ├── HoodieMissingChangesException          changes of the range were cleaned or archived
     │   └── HoodieMissingFileException             a base file that was listed does not exist
     ├── HoodieKeyException (ValueError)            a record key or partition path that cannot be stored
     ├── HoodieSchemaException (TypeError)          a schema that cannot be used
@@ -79,6 +80,7 @@ __all__ = [
     "HoodieKeyException",
     "HoodieLockException",
     "HoodieMetadataException",
+    "HoodieMissingChangesException",
     "HoodieMissingFileException",
     "HoodieNotSupportedException",
     "HoodiePendingOverwriteException",
@@ -143,6 +145,21 @@ class HoodieCorruptedDataException(HoodieIOException):
 
 class HoodieMissingFileException(HoodieIOException):
     """A base file that a listing or a commit names does not exist; a clean, rollback or restore may have deleted it."""
+
+
+class HoodieMissingChangesException(HoodieIOException):
+    """Changes that a query asks for were cleaned or archived.
+
+    Attributes:
+        earliest: The earliest time at which a range of changes can begin; None if it is not known.
+    """
+
+    def __init__(self, message: str, earliest: str | None = None) -> None:
+        super().__init__(message)
+        self.earliest = earliest
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.earliest)
 
 
 class HoodieKeyException(HoodieException, ValueError):

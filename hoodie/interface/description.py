@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import attrs
 
+from hoodie.common.model.supplemental_logging_mode import logging_mode_of
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.util.shown_table import ShownTable, format_bytes, plural
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.query.arrow_reader import count
+from hoodie.query.change_planner import earliest_begin
 from hoodie.query.planner import plan_of
 from hoodie.query.table_query import TableQuery
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
@@ -66,6 +68,9 @@ class TableDescription:
         newest_services: ``clean``, ``compaction``, ``rollback``, ``restore`` -> the newest completed one.
         savepoints: The commits with a savepoint.
         metadata_partitions: The partitions of the metadata table that are ready.
+        change_logging_mode: The part of each change that the table stores; None for a table that stores none.
+        earliest_changes: The earliest time at which a range of changes can begin; ``earliest`` for the beginning, None
+            if the table has no commit or tells no changes.
     """
 
     path: str
@@ -91,6 +96,8 @@ class TableDescription:
     newest_services: dict[str, str]
     savepoints: tuple[str, ...]
     metadata_partitions: tuple[str, ...]
+    change_logging_mode: str | None
+    earliest_changes: str | None
 
     @property
     def readers(self) -> str:
@@ -122,6 +129,13 @@ class TableDescription:
         return text
 
     @property
+    def _changes(self) -> str | None:
+        if self.earliest_changes is None:
+            return None
+        how = "by comparison of rows" if self.change_logging_mode is None else f"stored ({self.change_logging_mode})"
+        return f"{how}, since {self.earliest_changes}"
+
+    @property
     def shown(self) -> ShownTable:
         """The table to print."""
         columns = ", ".join(f"{column.name} {column.type}" for column in self.columns)
@@ -140,6 +154,7 @@ class TableDescription:
             *((f"newest {name}", time) for name, time in self.newest_services.items()),
             ("savepoints", ", ".join(self.savepoints) or None),
             ("metadata table", ", ".join(self.metadata_partitions) or None),
+            ("changes", self._changes),
             ("read by", self.readers),
         ]
         name = f"{self.name}, {self.table_type}, version {self.table_version}"
@@ -194,6 +209,8 @@ def describe(table: TableSnapshot, config: HoodieWriteConfig) -> TableDescriptio
         newest_services=_newest_services(table, list(completed)),
         savepoints=tuple(savepoint.instant_time for savepoint in savepoints(timeline)),
         metadata_partitions=stored.metadata_partitions,
+        change_logging_mode=logging_mode_of(stored.properties),
+        earliest_changes=earliest_begin(table),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import attrs
 import pyarrow as pa
@@ -29,6 +29,10 @@ _CASES = {
 }
 
 
+def _unknown() -> None:
+    return None
+
+
 def _size_of(task: ChangeTask) -> int:
     return task.size_bytes
 
@@ -48,6 +52,7 @@ class ChangePlan:
             change that came and went between them is not seen then.
         read_at: The range in words.
         form: The form of the result.
+        find_earliest: Gives the earliest time at which a range can begin.
     """
 
     snapshot: TableSnapshot
@@ -58,6 +63,7 @@ class ChangePlan:
     is_compared: bool
     read_at: str
     form: ChangeForm = ChangeForm.TYPED
+    find_earliest: Callable[[], str | None] = attrs.field(default=_unknown)
 
     @property
     def schema(self) -> pa.Schema:
@@ -97,8 +103,14 @@ class ChangePlan:
         return [ChangeReadTask(self.context, tasks, self.form) for tasks in packed(self.tasks, _size_of)]
 
     def explain(self) -> str:
-        """The plan as text: where the changes come from, with the number and the size of the files."""
-        return self._shown().to_text()
+        """The plan as text: where the changes come from, with the number and the size of the files.
+
+        The earliest time at which a range can begin is looked up for this.
+
+        Raises:
+            HoodieException: See `hoodie.query.change_planner.earliest_begin`.
+        """
+        return self._shown(self.find_earliest()).to_text()
 
     def __repr__(self) -> str:
         return self._shown().to_text()
@@ -106,12 +118,14 @@ class ChangePlan:
     def _repr_html_(self) -> str:
         return self._shown().to_html()
 
-    def _shown(self) -> ShownTable:
+    def _shown(self, earliest: str | None = None) -> ShownTable:
         tasks, sizes = Counter(task.case for task in self.tasks), Counter[HoodieCDCInferenceCase]()
         for task in self.tasks:
             sizes[task.case] += task.size_bytes
         rows = [(text, tasks[case], format_bytes(sizes[case])) for case, text in _CASES.items() if tasks[case]]
         notes = [f"next: begin at {self.next_begin}"] if self.next_begin is not None else []
+        if earliest is not None:
+            notes.append(f"ranges can begin at {earliest} or later")
         if self.is_compared:
             notes.append(
                 "the table stores no changes: its states at the begin and at the end are compared, and a change that "

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import attrs
 import pyarrow as pa
@@ -39,26 +40,26 @@ from hoodie.common.table.cdc.cdc_schemas import OP
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import HoodieInstant
-from hoodie.common.table.timeline.instant_time import in_order, is_after, is_before, newest
+from hoodie.common.table.timeline.instant_time import in_order, is_after, is_before, newest, oldest
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.config.read_config import ChangeForm
-from hoodie.exception import HoodieIOException
+from hoodie.exception import HoodieMissingChangesException, HoodieNotSupportedException
 from hoodie.io.merged_log_records import LogMergeRules
 from hoodie.io.merging_reader import LogMerging
 from hoodie.merge.record_merger import named_merger
 from hoodie.query.change_plan import ChangePlan
 from hoodie.query.change_range import ChangeRange, change_range
 from hoodie.query.change_task import HUDI_COLUMNS, ChangeContext, ChangePart, ChangeTask, SliceState
-from hoodie.query.commit_range import last_archived
+from hoodie.query.commit_range import completion_of, last_archived
 from hoodie.query.commit_slices import read_metadata
 from hoodie.query.pruning import prune_partitions
 from hoodie.query.read_plan import all_columns, check_columns
 from hoodie.query.repeated_planning import plan_until_complete
-from hoodie.query.table_query import TableQuery
+from hoodie.query.table_query import EARLIEST, TableQuery
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import file_name, join
-from hoodie.table.table_state import missing_at
+from hoodie.table.table_state import LOG_FILES, last_versions, missing_at
 
 _Written = Mapping[HoodieInstant, HoodieCommitMetadata]
 _KEEP_MORE = (
@@ -84,8 +85,9 @@ def plan_changes(base_path: str, query: TableQuery, storage_options: StorageOpti
         HoodieConfigException: The query does not fit the table.
         HoodieSchemaException: A column is not in the table, or a filter does not fit it.
         HoodieNotSupportedException: The table has a feature that hoodie does not read, or no meta columns.
-        HoodieIOException: Changes of the range were cleaned or archived; the message names the earliest time at which
-            a range can begin. Or storage failed.
+        HoodieMissingChangesException: Changes of the range were cleaned or archived; the message names the earliest
+            time at which a range can begin.
+        HoodieIOException: Storage failed.
         HoodieException: A limit of the range was rolled back; or a commit is pending, and the query does not choose how
             to handle it.
     """
@@ -118,8 +120,50 @@ def changes_of(snapshot: TableSnapshot, query: TableQuery) -> ChangePlan:
     planner = _Planner(snapshot, chosen, context, _is_told_by_rows(context))
     tasks = planner.of_commits() if stores_changes else planner.of_states()
     return ChangePlan(
-        snapshot, query, context, tuple(tasks), chosen.until, not stores_changes, str(chosen.commits), form
+        snapshot,
+        query,
+        context,
+        tuple(tasks),
+        chosen.until,
+        not stores_changes,
+        str(chosen.commits),
+        form,
+        partial(earliest_begin, snapshot),
     )
+
+
+def earliest_begin(snapshot: TableSnapshot) -> str | None:
+    """The earliest time at which a range of changes can begin, of those after which commits are not archived.
+
+    Args:
+        snapshot: The table.
+
+    Returns:
+        The time; None if the table has no commit, or tells no changes.
+
+    Raises:
+        HoodieIOException: Storage failed.
+        HoodieCorruptedDataException: The metadata of a commit is damaged.
+    """
+    timeline = snapshot.active_timeline
+    writes = timeline.completed_writes()
+    times = map(completion_of, writes) if timeline.layout.has_completion_times else (i.requested_time for i in writes)
+    first = oldest(times)
+    if first is None or not snapshot.table_config.populate_meta_fields:
+        return None
+    is_whole = timeline.newest_archived_time() is None and logging_mode_of(snapshot.table_config.properties) is not None
+    for begin in [EARLIEST, first] if is_whole else [first]:
+        query = TableQuery.of(query_type="incremental", query_format="cdc", begin=begin)
+        try:
+            changes_of(snapshot, query)
+        except HoodieMissingChangesException as error:
+            if error.earliest is not None:
+                return error.earliest
+        except HoodieNotSupportedException:
+            return None
+        else:
+            return begin
+    return None
 
 
 def change_schema(snapshot: TableSnapshot, query: TableQuery) -> pa.Schema:
@@ -244,11 +288,12 @@ class _Planner:
                 stats[HoodieFileGroupId(stat.partition_path, stat.file_id)].append(stat)
         possible = self._possible([group.partition_path for group in (*replaced, *stats)])
         states = _CommitStates(self._snapshot, self._range, instant, possible)
+        last = self._last_versions(instant, [group for group in replaced if group.partition_path in possible])
         for group in sorted(replaced):
             if group.partition_path not in possible:
                 continue
             before = states.before(group)
-            if before is None:
+            if before is None or is_before(before.file_slice.base_instant_time, last.get(group, "")):
                 self._missing.append(_Missing(instant, f"{group.partition_path}/{group.file_id}".lstrip("/")))
             else:
                 yield ChangeTask(Case.REPLACE_COMMIT, instant.requested_time, group.partition_path, (before,))
@@ -257,6 +302,19 @@ class _Planner:
                 task = self._of_group(instant, group, of_group, states)
                 if task is not None:
                     yield task
+
+    def _last_versions(
+        self, instant: HoodieInstant, groups: Sequence[HoodieFileGroupId]
+    ) -> dict[HoodieFileGroupId, str]:
+        """The instants of the last base files of file groups before a commit; of those that savepoints may hold.
+
+        A clean deletes all versions of a replaced file group, except those of savepoints, which may be older ones.
+        """
+        if not groups or not self._snapshot.active_timeline.savepoint_times:
+            return {}
+        names = {(group.partition_path, group.file_id) for group in groups}
+        found = last_versions(self._snapshot, names, instant.requested_time)
+        return {HoodieFileGroupId(*name): time for name, time in found.items() if time != LOG_FILES}
 
     def _of_group(
         self, instant: HoodieInstant, group: HoodieFileGroupId, stats: Sequence[HoodieWriteStat], states: _CommitStates
@@ -300,7 +358,7 @@ class _Planner:
             (join(self._snapshot.base_path, name), size) for name, size in (stat.cdc_stats or {}).items()
         )
         self._checked += [(instant, path) for path, _ in change_files]
-        task = attrs.evolve(task, change_files=change_files)
+        task = attrs.evolve(task, change_files=change_files, previous=(group.file_id, stat.prev_commit))
         if self._mode is HoodieCDCSupplementalLoggingMode.DATA_BEFORE_AFTER:
             return task
         if stat.num_inserts or stat.num_update_writes:
@@ -425,38 +483,40 @@ class _Planner:
         """Raise the error for commits of the range that are archived, if their statistics are not at hand.
 
         Raises:
-            HoodieIOException: They are.
+            HoodieMissingChangesException: They are.
         """
         if self._snapshot.active_timeline.layout.has_completion_times:
             return
         earliest = last_archived(self._snapshot, self._range.commits.begin or "0")
         if earliest is not None:
-            raise HoodieIOException(
+            raise HoodieMissingChangesException(
                 f"changes of {self._snapshot.base_path} {self._range.commits}: commits of the range are archived. "
-                f"Begin at {earliest} or later. {_KEEP_MORE}"
+                f"Begin at {earliest} or later. {_KEEP_MORE}",
+                earliest,
             )
 
     def _refuse_cleaned(self) -> None:
         """Raise the error for files of commits that were cleaned.
 
         Raises:
-            HoodieIOException: Some were.
+            HoodieMissingChangesException: Some were.
         """
         if self._missing:
             earliest = newest(self._range.time_of(missing.instant) for missing in self._missing)
             raise self._cleaned(len(self._missing), self._missing[0].what, earliest)
 
-    def _cleaned(self, count: int, first: str, earliest: str | None) -> HoodieIOException:
-        return HoodieIOException(
+    def _cleaned(self, count: int, first: str, earliest: str | None) -> HoodieMissingChangesException:
+        return HoodieMissingChangesException(
             f"changes of {self._snapshot.base_path} {self._range.commits}: {count} files that they need were cleaned, "
-            f"{first} the first, so changes would be missing. Begin at {earliest} or later. {_KEEP_MORE}"
+            f"{first} the first, so changes would be missing. Begin at {earliest} or later. {_KEEP_MORE}",
+            earliest,
         )
 
     def _refuse_incomplete(self, written: _Written, groups: Sequence[HoodieFileGroupId], before: _States) -> None:
         """Raise the error for states at the begin or at the end of the range whose files were cleaned.
 
         Raises:
-            HoodieIOException: Some were.
+            HoodieMissingChangesException: Some were.
         """
         begin, end = self._range.commits.begin, self._range.commits.end
         self._refuse_missing(begin, groups)
@@ -485,7 +545,7 @@ class _Planner:
             groups: The file groups that are needed; None for all.
 
         Raises:
-            HoodieIOException: Some were.
+            HoodieMissingChangesException: Some were.
         """
         at = self._newest_seen(time)
         last = self._snapshot.active_timeline.completed_writes().last_instant

@@ -28,6 +28,7 @@ from hoodie.common.data.equal_rows import equal_rows
 from hoodie.common.data.grouped_rows import take_rows
 from hoodie.common.data.json_texts import json_texts
 from hoodie.common.data.row_filter import RowFilter
+from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import COMMIT_TIME_META, META_COLUMN_SET, RECORD_KEY_META
 from hoodie.common.table.cdc.cdc_inference_case import HoodieCDCInferenceCase
@@ -37,7 +38,7 @@ from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.util.arrow_buffers import booleans_of, flags_in, numbers_of
 from hoodie.config.read_config import ChangeForm
-from hoodie.exception import HoodieCorruptedDataException
+from hoodie.exception import HoodieCorruptedDataException, HoodieMissingFileException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.io.log.cdc_block import decode_cdc_block
@@ -49,6 +50,7 @@ from hoodie.io.merging_reader import LogMerging
 from hoodie.io.parquet.key_search import KeyMatcher
 from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_path import parent
 
 COMMIT_TIME: Final = COMMIT_TIME_META
 """The column of the commit of a change in the typed form: its requested time."""
@@ -296,6 +298,8 @@ class ChangeTask:
         wrote: The commits whose rows can be inserts or updates; None if rows do not tell.
         change_files: Paths and sizes of files of change data.
         part: The part of its changes.
+        previous: The file id, and the instant of the base file before, of stored changes: files that were written in
+            another mode than the table's may need it.
     """
 
     case: HoodieCDCInferenceCase
@@ -306,6 +310,7 @@ class ChangeTask:
     wrote: frozenset[str] | None = None
     change_files: tuple[tuple[str, int], ...] = ()
     part: ChangePart = ChangePart.ALL
+    previous: tuple[str, str] | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -420,10 +425,27 @@ class ChangeTask:
             rows = pa.RecordBatch.from_arrays(image.flatten(), schema=context.read_images)
             is_lacking = has & ~flags_in(image.is_valid())
             if is_lacking.any():
+                states = states or self._state_before(context, path)
                 rows = self._looked_up(context, rows, found.column(RECORD_KEY_FIELD), is_lacking, states, path)
             sides.append((rows, has))
         (before, has_before), (after, has_after) = sides
         yield from context.changes(ops, self.time, before, after, has_before, has_after)
+
+    def _state_before(self, context: ChangeContext, change_file: str) -> tuple[SliceState, ...]:
+        """The slice of the base file before, which the plan did not look for.
+
+        Raises:
+            HoodieMissingFileException: It was cleaned.
+        """
+        for status in context.storage.list_directory(parent(change_file)):
+            name = parse_base_file_name(status.name)
+            if name is not None and (name.file_id, name.instant_time) == self.previous:
+                found = FileSlice.of_base_file(self.partition_path, status.path, status.size_bytes)
+                return (SliceState(found, VisibleInstants.of(())),)
+        raise HoodieMissingFileException(
+            f"{change_file} does not store the rows before its changes, and the base file that holds them was cleaned: "
+            f"begin after commit {self.time}"
+        )
 
     def _looked_up(
         self,

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 import zlib
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import attrs
 import duckdb
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import hoodie
 from hoodie import HoodieKey
-from hoodie.exception import HoodieConfigException, HoodieSchemaException
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.timeline_layout import timeline_layout
+from hoodie.exception import HoodieConfigException, HoodieMissingChangesException, HoodieSchemaException
 from hoodie.query.change_plan import ChangePlan
 from tests.conftest import SHARED
 from tests.support.change_histories import ChangeHistory, changes_of
+from tests.support.later_version import change_properties
 from tests.support.table_builder import init_table, local_client, rows
 
 TABLES = [
@@ -198,3 +206,112 @@ def test_a_table_without_commits_has_no_changes(tmp_path: Path) -> None:
     assert found.num_rows == 0
     assert found.column_names == ["op", "_hoodie_commit_time", "before", "after"]
     assert following is None
+
+
+def test_the_earliest_time_is_told_before_it_is_needed(tmp_path: Path) -> None:
+    path, times = three_commits(tmp_path)
+    table = hoodie.Table(path)
+    assert table.describe().earliest_changes == times[0]
+    with local_client(path, {"hoodie.cleaner.commits.retained": 1}) as client:
+        client.upsert(rows(("a", "x", 3, 11.0), ("c", "y", 3, 12.0)))
+        client.upsert(rows(("a", "x", 4, 12.0), ("c", "y", 4, 13.0)))
+        client.clean()
+    earliest = table.describe().earliest_changes
+    assert earliest is not None
+    assert earliest > times[0]
+    assert f"by comparison of rows, since {earliest}" in str(table.describe())
+    query = {"query_type": "incremental", "query_format": "cdc"}
+    assert f"ranges can begin at {earliest} or later" in hoodie.plan_read(path, begin=earliest, **query).explain()
+    with pytest.raises(HoodieMissingChangesException, match=f"Begin at {earliest} or later") as error:
+        hoodie.read_table(path, begin=times[0], **query)
+    assert error.value.earliest == earliest
+    assert pickle.loads(pickle.dumps(error.value)).earliest == earliest
+
+
+def test_inserts_whose_change_data_hudi_forgot_are_found_in_the_base_file(
+    serviced_tables: Path, tmp_path: Path
+) -> None:
+    path = str(shutil.copytree(table_of(serviced_tables, "v9_cdc_cow_data_before"), tmp_path / "t"))
+    found, following = changes_of(path, None)
+    # No commit tells of change data any more, as after an insert of Hudi into a small file.
+    for file in Path(path, ".hoodie/timeline").glob("*_*.commit"):
+        without_change_files(file)
+    again, same = changes_of(path, None)
+    assert same == following
+    plan = hoodie.plan_read(path, query_type="incremental", query_format="cdc", begin="earliest")
+    assert "of which no change was stored" in plan.explain()
+    assert "stored changes" not in plan.explain()
+    assert sorted(map(repr, again.to_pylist())) == sorted(map(repr, found.to_pylist()))
+
+
+def without_change_files(file: Path) -> None:
+    """Write the metadata of a commit without what it tells of change data."""
+    layout = timeline_layout(2)
+    metadata = layout.decode(file.read_bytes(), HoodieCommitMetadata, str(file))
+    stats = {
+        partition: tuple(attrs.evolve(stat, cdc_stats=None) for stat in of_partition)
+        for partition, of_partition in metadata.partition_to_write_stats.items()
+    }
+    file.write_bytes(layout.encode(attrs.evolve(metadata, partition_to_write_stats=stats)))
+
+
+def test_changes_that_were_stored_in_another_mode_are_read(serviced_tables: Path, tmp_path: Path) -> None:
+    stored = table_of(serviced_tables, "v9_cdc_cow_op_key_only")
+    path = Path(shutil.copytree(stored, tmp_path / "t"))
+    found, _ = changes_of(path, None)
+    change_properties(path, {"hoodie.table.cdc.supplemental.logging.mode": "DATA_BEFORE_AFTER"})
+    again, _ = changes_of(path, None)
+    assert sorted(map(repr, again.to_pylist())) == sorted(map(repr, found.to_pylist()))
+
+
+def test_deletes_of_replaced_file_groups_whose_files_are_gone_do_not_vanish(
+    serviced_tables: Path, tmp_path: Path
+) -> None:
+    path = Path(shutil.copytree(table_of(serviced_tables, "v9_cdc_cow_data_before"), tmp_path / "t"))
+    client = hoodie.HoodieTableMetaClient.load(str(path))
+    replacing = client.active_timeline.filter_actions(Action.REPLACE_COMMIT).instants
+    groups = client.active_timeline.read_commit_metadata(replacing[0]).replaced_file_groups
+    assert groups
+    for partition, file_id in groups:
+        for file in (path / partition).glob(f"*{file_id}*"):
+            file.unlink()
+    without_listing = {"hoodie.metadata.enable": "false"}
+    with pytest.raises(HoodieMissingChangesException, match="Begin at") as error:
+        changes_of(path, None, options=without_listing)
+    changes, _ = changes_of(path, error.value.earliest, options=without_listing)
+    assert changes.num_rows
+
+
+@pytest.mark.parametrize("name", ["v9_cdc_cow_types", "v9_cdc_cow_op_key_only"])
+def test_hudis_form_has_one_form_of_json_and_loses_nothing(serviced_tables: Path, name: str) -> None:
+    path = table_of(serviced_tables, name)
+    typed, _ = changes_of(path, None)
+    found, _ = changes_of(path, None, options={"hoodie.read.changes.form": "hudi"})
+    assert found.column_names == ["op", "ts_ms", "before", "after"]
+    expected = Counter(
+        (row["op"], row["ts_ms"], image(row["before"]), image(row["after"])) for row in expected_changes(name)
+    )
+    texts = found.to_pylist()
+    assert Counter((row["op"], row["ts_ms"], image(row["before"]), image(row["after"])) for row in texts) == expected
+    assert all((row["before"] is None) == (row["op"] == "i") for row in texts)
+    assert all((row["after"] is None) == (row["op"] == "d") for row in texts)
+    fields = typed.schema.field("after").type
+    for text, row in zip(texts, typed.to_pylist(), strict=True):
+        given = json.loads(text["after"] or text["before"])
+        assert list(given) == fields.names
+        for field in fields:
+            value = (row["after"] or row["before"])[field.name]
+            if pa.types.is_decimal(field.type) and value is not None:
+                assert Decimal(given[field.name]) == value
+
+
+def test_hudis_form_has_ranges_of_requested_times(tmp_path: Path) -> None:
+    path, _ = three_commits(tmp_path)
+    requested = [i.requested_time for i in hoodie.HoodieTableMetaClient.load(path).active_timeline.completed_writes()]
+    hudis = {"hoodie.read.changes.form": "hudi"}
+    for number, begin in enumerate(requested):
+        for end in requested[number:]:
+            found, following = changes_of(path, begin, end, options=hudis)
+            assert set(found["ts_ms"].to_pylist()) <= {time for time in requested if begin < time <= end}
+            assert (found.num_rows > 0) == (begin < end)
+            assert following == end
