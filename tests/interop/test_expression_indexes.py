@@ -17,6 +17,7 @@ import pytest
 import hoodie
 import hoodie.metadata
 from hoodie import HoodieKey
+from hoodie.common.bloom.bloom_filter import create_bloom_filter
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.metadata.records.metadata_records import MetadataPayload
 from hoodie.metadata.writer.index_definition_writer import delete_index_definition
@@ -145,6 +146,9 @@ def test_both_writers_keep_indexes_up_in_turn(
     tmp_path: Path, hudi: HudiProcess, table_type: str, statements: Sequence[str], names: Sequence[str]
 ) -> None:
     table = IndexedByHudi(tmp_path / "t", hudi, table_type)
+    if table_type == "MERGE_ON_READ":
+        # Hudi fails to write log files to a table with bloom filters of expressions.
+        statements, names = statements[:1], names[:1]
     table.create(*statements)
     assert indexes_of(table.path)[0] == set(names)
     table.by_hoodie([1, 2, 20])
@@ -165,7 +169,24 @@ def test_both_writers_keep_indexes_up_in_turn(
     assert indexes_of(table.path)[0] == set(names)
 
 
-def test_hudi_reads_by_the_records_that_hoodie_wrote(tmp_path: Path, hudi: HudiProcess, table_type: str) -> None:
+def test_hudi_reads_by_bloom_filters_of_hoodie_of_log_files_too(
+    tmp_path: Path, hudi: HudiProcess, table_type: str
+) -> None:
+    table = IndexedByHudi(tmp_path / "t", hudi, table_type)
+    table.create(LOWER_AND_UPPER[1])
+    table.by_hoodie([1, 2, 20])
+    table.check([UP], 1, 3, 20)
+    liar = copied(table.path, tmp_path / "liar")
+
+    def change(key: str, row: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+        nothing = create_bloom_filter(row["bloom_type"], 100, 0.01)
+        return [(key, {**row, "bloom_filter": nothing.to_base64_bytes()})]
+
+    assert lie(liar, UP, MetadataPayload.BLOOM_FILTER, change) > 0
+    assert table.found("upper(code) = 'C20'", liar) == []
+
+
+def test_hudi_reads_by_the_ranges_that_hoodie_wrote(tmp_path: Path, hudi: HudiProcess, table_type: str) -> None:
     """A lie in them hides rows; a row of a partition that the index says nothing of is hidden, too."""
     table = IndexedByHudi(tmp_path / "t", hudi, table_type)
     table.create(LOWER_AND_UPPER[0])
@@ -210,13 +231,13 @@ def test_a_drop_that_died_misleads_no_reader_and_is_finished_by_the_next_write(
 ) -> None:
     """The definition is gone, and the index is still listed. Hudi's writer fails where another index is defined."""
     table = IndexedByHudi(tmp_path / "t", hudi, table_type)
-    table.create(*LOWER_AND_UPPER)
+    table.create(LOWER_AND_UPPER[0], LENGTH_AND_IDENTITY[0])
     assert delete_index_definition(TableSnapshot.load(str(table.path)), LOW)
     assert table.found("lower(name) = 'name1'") == ["k1"]
     with pytest.raises(HudiError):
         table.by_hudi([1, 2, 20])
     table.by_hoodie([1, 2, 21])
-    assert indexes_of(table.path) == ({UP}, {UP}, {UP})
+    assert indexes_of(table.path) == ({LENGTH}, {LENGTH}, {LENGTH})
     table.by_hudi([3, 22])
     assert table.found("lower(name) in ('name21', 'name22')") == ["k21", "k22"]
-    table.check([UP], 21, 22)
+    table.check([LENGTH], 21, 22)
