@@ -9,6 +9,7 @@ import click
 
 from hoodie.cli.command import TableCall, dry_run_option, table_command
 from hoodie.cli.reading import in_partition_option, keys_of, split_names, where_option
+from hoodie.common.model.key_generator_type import GENERATED_KEYS
 from hoodie.common.util.shown_table import format_bytes, plural
 from hoodie.exception import HoodieConfigException
 
@@ -39,7 +40,9 @@ def _input(call: TableCall, files: tuple[str, ...], form: str | None, *, is_new:
 
 @table_command(WRITE, "create")
 @files_argument
-@click.option("--key", required=True, metavar="A,B", help="The columns that identify a row.")
+@click.option(
+    "--key", required=True, metavar="A,B", help=f"The columns that identify a row; {GENERATED_KEYS}: none does."
+)
 @click.option("--partition", metavar="A,B", help="The columns whose values name the folders of the data.")
 @click.option("--ordering", metavar="A,B", help="The columns whose larger value wins of two rows with one key.")
 @click.option("--type", "table_type", type=click.Choice(list(TYPES), case_sensitive=False), help="By default cow.")
@@ -63,7 +66,7 @@ def create(
     made = Table.create(
         call.path,
         _input(call, files, form, is_new=True),
-        record_key_fields=split_names(key) or (),
+        record_key_fields=GENERATED_KEYS if key.strip() == GENERATED_KEYS else split_names(key) or (),
         partition_fields=split_names(partition) or (),
         ordering_fields=split_names(ordering) or (),
         table_name=name,

@@ -13,9 +13,10 @@ from hoodie.avro.schema_converters import record_name, record_namespace, to_arro
 from hoodie.common.config.property import to_property_value
 from hoodie.common.data.schema_compatibility import merge_schemas
 from hoodie.common.data.stored_types import normalise_schema, spelled_otherwise
+from hoodie.common.model.key_generator_type import GENERATED_KEYS
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_config import HoodieTableConfig
-from hoodie.common.table.table_definition import DEFAULT_TABLE_VERSION, GENERATED_KEYS, KEYLESS_TABLES, TableDefinition
+from hoodie.common.table.table_definition import DEFAULT_TABLE_VERSION, KEYLESS_TABLES, TableDefinition
 from hoodie.common.table.table_folder import NewTable
 from hoodie.common.table.table_meta_client import properties_of_new_table, refuse_taken_folder
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig

@@ -19,9 +19,10 @@ from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidat
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import check_properties
 from hoodie.common.data.record_source import record_batches
+from hoodie.common.model.key_generator_type import GENERATED_KEYS
 from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
-from hoodie.common.table.table_definition import GENERATED_KEYS, KEYLESS_TABLES
+from hoodie.common.table.table_definition import KEYLESS_TABLES
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieKeyException, NullColumnException, TableExistsException

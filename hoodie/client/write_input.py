@@ -280,8 +280,8 @@ class WriteInput:
             if (is_prepped or generates_keys) and has_keys and OPERATION not in data.schema.names
             else None,
             # With hoodie.simple.index.update.partition.path=false a record may stay in another partition than its
-            # columns say.
-            partitions=not self._table.index.is_global,
+            # columns say. Rows with generated keys name their place, so they cannot move.
+            partitions=generates_keys or not self._table.index.is_global,
             max_key_bytes=self._config.write.record_key_max_bytes,
         )
         # Rows without keys among those that carry them: a merge inserts them, and so does an option.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from hoodie.common.model.key_generator_type import GENERATED_KEYS
 from hoodie.common.model.supplemental_logging_mode import logging_mode_of
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
@@ -49,6 +50,7 @@ class TableDescription:
         table_type: ``COPY_ON_WRITE`` or ``MERGE_ON_READ``.
         table_version: 6, 8 or 9.
         record_key_fields: The columns that identify a row.
+        is_keyless: Whether there are none, and the record keys are generated.
         partition_fields: The columns that name folders.
         ordering_fields: The columns whose larger value wins.
         columns: The user's columns; empty if the table was never written and created without them.
@@ -78,6 +80,7 @@ class TableDescription:
     table_type: str
     table_version: int
     record_key_fields: tuple[str, ...]
+    is_keyless: bool
     partition_fields: tuple[str, ...]
     ordering_fields: tuple[str, ...]
     columns: tuple[DescribedColumn, ...]
@@ -141,7 +144,7 @@ class TableDescription:
         columns = ", ".join(f"{column.name} {column.type}" for column in self.columns)
         facts = [
             ("path", self.path),
-            ("record key", ", ".join(self.record_key_fields) or None),
+            ("record key", ", ".join(self.record_key_fields) or (GENERATED_KEYS if self.is_keyless else None)),
             ("partitioned by", ", ".join(self.partition_fields) or None),
             ("ordered by", ", ".join(self.ordering_fields) or None),
             ("columns", columns or None),
@@ -191,6 +194,7 @@ def describe(table: TableSnapshot, config: HoodieWriteConfig) -> TableDescriptio
         table_type=str(stored.table_type),
         table_version=stored.table_version,
         record_key_fields=stored.record_key_fields,
+        is_keyless=stored.is_keyless,
         partition_fields=stored.partition_fields,
         ordering_fields=stored.ordering_fields,
         columns=tuple(DescribedColumn(field.name, str(field.type), field.nullable) for field in columns),

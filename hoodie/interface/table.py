@@ -21,7 +21,7 @@ from hoodie.client.write_input import MadeOfTable
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import check_properties, is_sensitive
 from hoodie.common.model.range_overlap import Overlap
-from hoodie.common.model.record_columns import META_COLUMN_SET
+from hoodie.common.model.record_columns import META_COLUMN_SET, TAGS
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -615,7 +615,8 @@ class Table(TableReads):
             names = {name.lower() for name in stored.names}
             if twice := [name for name in columns.names if name.lower() in names]:
                 raise HoodieConfigException(f"{self._path} has the column {', '.join(twice)} already")
-            return pa.schema([*stored, *columns]).empty_table()
+            keys = TAGS if table.snapshot.table_config.is_keyless else ()
+            return pa.schema([*stored, *columns, *((name, pa.string()) for name in keys)]).empty_table()
 
         self._by_client(lambda client: client.upsert(MadeOfTable(rows)))
         return self.schema()

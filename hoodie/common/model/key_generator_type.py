@@ -23,6 +23,9 @@ Each has a twin in Hudi, for Avro records: see `avro_name`. The type of the twin
 USER_PROVIDED = "USER_PROVIDED"
 """The type of a user's class, which ``hoodie.table.keygenerator.class`` names."""
 
+GENERATED_KEYS = "generated"
+"""The value of ``record_key_fields`` that makes a table without record key fields."""
+
 
 def avro_name(class_name: str) -> str:
     """The twin of a class, which makes the same keys from Avro records: ``SimpleAvroKeyGenerator``."""

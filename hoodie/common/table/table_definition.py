@@ -17,6 +17,7 @@ from hoodie.avro.schema_converters import record_name, record_namespace, remove_
 from hoodie.common.config.property import all_keys
 from hoodie.common.model.field_path import type_at
 from hoodie.common.model.key_generator_type import (
+    GENERATED_KEYS,
     KEY_GENERATOR_PACKAGE,
     KEY_GENERATORS,
     USER_PROVIDED,
@@ -106,11 +107,9 @@ _TIMESTAMP_KEYS = frozenset(all_keys([HoodieTimestampKeyGeneratorConfig]))
 _TYPED_PARTITIONS = "hoodie.datasource.write.partitionpath.field"
 _META_FIELDS = "hoodie.populate.meta.fields"
 
-GENERATED_KEYS = "generated"
-"""The value of ``record_key_fields`` that makes a table without record key fields."""
 KEYLESS_TABLES = (
-    f"where no column identifies a row, record_key_fields='{GENERATED_KEYS}' makes a table whose keys are generated "
-    "(docs/keyless-tables.md)"
+    f"where no column identifies a row, record_key_fields='{GENERATED_KEYS}', or hoodie.write.keyless=true, makes a "
+    "table whose keys are generated (docs/keyless-tables.md)"
 )
 """The way out for rows without a record key, as a part of a message."""
 

@@ -139,7 +139,8 @@ class BucketFillHandler(BulkInsertHandler):
         statuses: list[WriteStatus] = []
         counter = RowCounter()
         written: set[str] = set()
-        pieces = chain.from_iterable(map(_split_by_file, self._named(self._checked(batches, results))))
+        rows = self.context.with_record_keys(task.partition_index, self._named(self._checked(batches, results)))
+        pieces = chain.from_iterable(map(_split_by_file, rows))
         for (file_id, partition_path), group in groupby(pieces, key=itemgetter(0)):
             if file_id in written:
                 if self.locations is None:

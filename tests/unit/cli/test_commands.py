@@ -110,6 +110,18 @@ def test_a_table_is_created_of_files(trips: Table, table_type: str, table_versio
     assert "partitioned by  city" in text
 
 
+def test_a_table_without_record_keys_is_created(trips: Table, run: Run) -> None:
+    assert run("create", "log", "monday.csv", "--key", "generated", "--partition", "city").code == 0
+    assert "record key      generated" in run("describe", "log").out
+    table = Table("log")
+    count = table.count()
+    refused = run("write", "log", "monday.csv")
+    assert refused.code == 1
+    assert "insert adds them" in refused.err
+    assert run("write", "log", "monday.csv", "--operation", "insert").code == 0
+    assert table.count() == 2 * count > 0
+
+
 def test_a_created_table_is_not_created_again(trips: Table, run: Run) -> None:
     done = run("create", "trips", "tuesday.csv", "--key", "id")
     assert (done.code, done.out) == (1, "")

@@ -220,11 +220,13 @@ def test_rows_that_were_deleted_meanwhile_are_not_brought_back(path: str) -> Non
     assert content(path) == [("x", 1), ("x", 1)]
 
 
-def test_a_row_does_not_leave_its_partition(path: str) -> None:
+@pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE"])
+@pytest.mark.parametrize("operation", [None, "upsert"])
+def test_a_row_does_not_leave_its_partition(path: str, index: str, operation: str | None) -> None:
     read = hoodie.read_table(path, filters="v = 2")
     moved = read.set_column(read.schema.get_field_index("p"), "p", pa.array(["x"]))
     with pytest.raises(HoodieException, match=PATH):
-        hoodie.write_table(moved, path)
+        hoodie.write_table(moved, path, operation=operation, properties={"hoodie.index.type": index})
     assert content(path) == [("x", 1), ("x", 1), ("y", 2)]
 
 
@@ -431,3 +433,36 @@ def test_rows_without_keys_beside_rows_that_carry_them_are_new_rows_by_default_a
     hoodie.write_table(both, path)
     assert content(path) == [("x", 1), ("x", 1), ("y", 2), ("z", 5)]
     assert len(keys(path)) == 4
+
+
+def test_columns_are_added_and_filled(path: str) -> None:
+    before, table = keys(path), hoodie.Table(path)
+    table.add_columns({"w": pa.int64()})
+    table.update(where="v = 2", set={"w": 7})
+    assert keys(path) == before
+    assert sorted(table.read(["w"])["w"].to_pylist(), key=str) == [7, None, None]
+
+
+def test_rows_are_forgotten(path: str) -> None:
+    hoodie.Table(path).forget("v = 2", yes=True)
+    assert content(path) == [("x", 1), ("x", 1)]
+
+
+def test_rows_without_keys_have_no_plan_of_an_upsert(path: str) -> None:
+    with pytest.raises(HoodieKeyException, match="insert adds them"):
+        hoodie.Table(path).explain_upsert(rows(("x", 1)))
+    read = hoodie.read_table(path, filters="v = 2")
+    assert hoodie.Table(path).explain_upsert(read).updates == 1
+
+
+def test_a_secondary_index_finds_rows(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    hoodie.write_table(rows(("x", 1), ("y", 2)), path, record_key_fields="generated", partition_fields="p")
+    table = hoodie.Table(path)
+    assert table.create_index("v")
+    table.insert(rows(("z", 2)))
+    table.update(where="p = 'x'", set={"v": 3})
+    assert sorted(table.read(where="v = 2")["p"].to_pylist()) == ["y", "z"]
+    assert table.read(where="v = 3")["p"].to_pylist() == ["x"]
+    validated = table.validate()
+    assert validated.is_right, str(validated)

@@ -145,7 +145,7 @@ def test_key_fields_inside_of_structs_are_found_in_the_schema() -> None:
         ({"table_type": "COPY_ON_READ"}, "table_type 'COPY_ON_READ' is unknown: COPY_ON_WRITE or MERGE_ON_READ"),
         (
             {"record_key_fields": ()},
-            "record_key_fields is empty.*record_key_fields='generated' makes a table whose keys",
+            "record_key_fields is empty.*record_key_fields='generated', or hoodie.write.keyless=true",
         ),
         ({"record_key_fields": ["id", "id"]}, "record_key_fields names 'id' twice"),
         ({"record_key_fields": ["a,b"]}, "record_key_fields has the name 'a,b'"),
