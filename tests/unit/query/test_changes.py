@@ -85,7 +85,7 @@ def test_changes_of_real_tables_give_their_rows(serviced_tables: Path, name: str
         assert rows.pop(place, None) == change["before"]
         if change["after"] is not None:
             rows[place] = change["after"]
-    stored = hoodie.read_table(str(path), columns=found.schema.field("after").type.names)
+    stored = hoodie.read_table(str(path), columns=[field.name for field in found.schema.field("after").type])
     assert sorted(map(repr, rows.values())) == sorted(map(repr, stored.to_pylist()))
 
 
@@ -298,7 +298,7 @@ def test_hudis_form_has_one_form_of_json_and_loses_nothing(serviced_tables: Path
     fields = typed.schema.field("after").type
     for text, row in zip(texts, typed.to_pylist(), strict=True):
         given = json.loads(text["after"] or text["before"])
-        assert list(given) == fields.names
+        assert list(given) == [field.name for field in fields]
         for field in fields:
             value = (row["after"] or row["before"])[field.name]
             if pa.types.is_decimal(field.type) and value is not None:
