@@ -117,7 +117,7 @@ def changes_of(snapshot: TableSnapshot, query: TableQuery) -> ChangePlan:
         return ChangePlan(snapshot, query, nothing, (), begin, not stores_changes, "never written", form)
     chosen = change_range(snapshot, query)
     context = _context_of(snapshot, query)
-    planner = _Planner(snapshot, chosen, context, _is_told_by_rows(context))
+    planner = _Planner(snapshot, chosen, context)
     tasks = planner.of_commits() if stores_changes else planner.of_states()
     return ChangePlan(
         snapshot,
@@ -247,13 +247,11 @@ class _States:
 class _Planner:
     """Makes the tasks of a range."""
 
-    def __init__(
-        self, snapshot: TableSnapshot, chosen: ChangeRange, context: ChangeContext, are_told_by_rows: bool
-    ) -> None:
+    def __init__(self, snapshot: TableSnapshot, chosen: ChangeRange, context: ChangeContext) -> None:
         self._snapshot = snapshot
         self._range = chosen
         self._context = context
-        self._are_told_by_rows = are_told_by_rows
+        self._are_told_by_rows = _is_told_by_rows(context)
         self._mode = logging_mode_of(snapshot.table_config.properties)
         self._missing: list[_Missing] = []
         self._checked: list[tuple[HoodieInstant, str]] = []
@@ -343,7 +341,9 @@ class _Planner:
         if stat.num_writes == 0:
             return attrs.evolve(task, case=Case.BASE_FILE_DELETE, before=(before,))
         self._checked.append((instant, path))
-        return attrs.evolve(task, case=Case.BASE_FILE_COMPARE, before=(before,), after=after)
+        return attrs.evolve(
+            task, case=Case.BASE_FILE_COMPARE, before=(before,), after=after, rows_return=self._may_return([before])
+        )
 
     def _as_stored(
         self,
@@ -399,7 +399,16 @@ class _Planner:
             if any(stat.file_size_bytes for stat in stats):
                 self._missing.append(_Missing(instant, lacking[0] if lacking else group.file_id))
             return None
-        return attrs.evolve(task, before=() if before is None else (before,), after=(after,))
+        return attrs.evolve(
+            task, before=() if before is None else (before,), after=(after,), rows_return=self._may_return([after])
+        )
+
+    def _may_return(self, states: Iterable[SliceState]) -> bool:
+        """Whether rows of older commits can be visible again after these slices or in them; see `ChangeTask`."""
+        merging = self._context.log_merging
+        if merging is None or not merging.merge_spec.ordering_fields:
+            return False
+        return any(state.file_slice.log_files for state in states)
 
     # --- states that are compared ---------------------------------------------------------------------------------
 
@@ -432,13 +441,12 @@ class _Planner:
         wrote = frozenset(i.requested_time for i in written) if self._are_told_by_rows else None
         tasks = []
         for unit, groups in members.items():
-            of_unit = [
+            old, new = (
                 tuple(found for group in groups if (found := states.slice_of(group)) is not None)
                 for states in (before, after)
-            ]
-            tasks.append(
-                ChangeTask(Case.STATE_COMPARE, times[unit], unit.partition_path, of_unit[0], of_unit[1], wrote)
             )
+            may_return = self._may_return([*old, *new])
+            tasks.append(ChangeTask(Case.STATE_COMPARE, times[unit], unit.partition_path, old, new, wrote, may_return))
         # A key that was deleted in one file group and inserted in another one: the delete comes first.
         may_delete = _units_with_deletes(written, units)
         deletes = [

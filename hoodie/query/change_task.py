@@ -296,6 +296,8 @@ class ChangeTask:
         before: The slices before.
         after: The slices after.
         wrote: The commits whose rows can be inserts or updates; None if rows do not tell.
+        rows_return: Whether rows of older commits can be inserts or updates too: where an ordering field decides, a row
+            that a log file deletes is visible again once a row that loses against it follows the delete.
         change_files: Paths and sizes of files of change data.
         part: The part of its changes.
         previous: The file id, and the instant of the base file before, of stored changes: files that were written in
@@ -308,6 +310,7 @@ class ChangeTask:
     before: tuple[SliceState, ...] = ()
     after: tuple[SliceState, ...] = ()
     wrote: frozenset[str] | None = None
+    rows_return: bool = False
     change_files: tuple[tuple[str, int], ...] = ()
     part: ChangePart = ChangePart.ALL
     previous: tuple[str, str] | None = None
@@ -361,10 +364,15 @@ class ChangeTask:
         # All columns decide whether a row is changed.
         images = context.all_images.names if self.before else context.read_images.names
         columns = [RECORD_KEY_META, COMMIT_TIME, *images]
-        for rows in _chunks(row for state in self.after for row in context.rows(state, columns, self.wrote)):
+        wrote = None if self.rows_return else self.wrote
+        for rows in _chunks(row for state in self.after for row in context.rows(state, columns, wrote)):
             times: str | pa.Array = self.time
             if self.case is HoodieCDCInferenceCase.STATE_COMPARE:
                 times = rows.column(COMMIT_TIME)
+                if self.rows_return and self.wrote is not None:
+                    # The commit that brought an older row back is not known.
+                    known = pc.is_in(times, value_set=pa.array(self.wrote, pa.string()))
+                    times = pc.if_else(known, times, pa.scalar(self.time))
             after = rows.select(images)
             if not self.before:
                 yield from context.changes(_INSERT, times, None, after)

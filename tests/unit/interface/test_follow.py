@@ -36,7 +36,8 @@ CITIES = ("oslo", "rome", "bern")
 
 
 def row(number: int, value: int, city: str | None = None) -> dict[str, Any]:
-    return {"id": f"k{number}", "city": city or CITIES[number % 3], "v": value, "tags": [f"t{value}", None]}
+    times = {"ts": value * 7 % 5}
+    return {"id": f"k{number}", "city": city or CITIES[number % 3], "v": value, **times, "tags": [f"t{value}", None]}
 
 
 def make(path: Path, count: int = 12, **arguments: Any) -> Table:
@@ -264,14 +265,17 @@ class History:
         return name
 
 
+@pytest.mark.filterwarnings("ignore:.*readers of table")
+@pytest.mark.parametrize("ordering", [(), "ts"], ids=["the later row", "the larger value"])
 @pytest.mark.parametrize("properties", [{}], ids=["without change data"])
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("version", [9, 6, 8])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_copy_has_the_rows_of_its_source_after_any_history(
-    tmp_path: Path, properties: dict[str, str], table_type: str, version: int, seed: int
+    tmp_path: Path, ordering: Any, properties: dict[str, str], table_type: str, version: int, seed: int
 ) -> None:
-    source = make(tmp_path / "source", table_type=table_type, table_version=version, properties=properties)
+    described = {"table_type": table_type, "table_version": version, "ordering_fields": ordering}
+    source = make(tmp_path / "source", properties=properties, **described)
     history, copy = History(source, seed), Table(tmp_path / "copy")
     done: list[str] = []
     for _ in range(14):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+import warnings
 import zlib
 from collections import Counter
 from decimal import Decimal
@@ -143,6 +144,33 @@ def test_changes_have_the_operation_the_commit_and_the_rows_before_and_after(tmp
         {"op": "i", **commit, "before": None, "after": inserted},
         {"op": "u", **commit, "before": a, "after": a | {"ts": 2, "fare": 10.0}},
     ]
+
+
+@pytest.mark.parametrize("version", [9, 6, 8])
+def test_a_row_that_comes_back_is_an_insert(tmp_path: Path, version: int) -> None:
+    """An ordering field decides: after a delete, a row that loses makes the row of the base file visible again."""
+    table = hoodie.Table.create(
+        tmp_path / "t",
+        [{"id": "a", "ts": 5, "v": 1}, {"id": "b", "ts": 5, "v": 1}],
+        record_key_fields="id",
+        ordering_fields="ts",
+        table_type="MERGE_ON_READ",
+        table_version=version,
+    )
+    table.delete(where="id = 'b'")
+    gone = table.changes(deletes=True).until
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table.upsert([{"id": "b", "ts": 1, "v": 7}])
+    assert table.read(where="id = 'b'")["ts"].to_pylist() == [5]
+    changed = table.changes(since=gone, deletes=True)
+    (change,) = changed.rows.to_pylist()
+    assert (change["op"], change["before"]) == ("i", None)
+    assert change["after"] == {"id": "b", "ts": 5, "v": 1}
+    assert change["_hoodie_commit_time"] == table.history()[0].instant_time
+    table.compact()
+    assert table.changes(since=changed.until, deletes=True).rows.num_rows == 0
+    assert table.changes(since=gone, deletes=True).rows.num_rows == 1
 
 
 def test_columns_are_those_of_the_rows_and_filters_need_one_of_them(tmp_path: Path) -> None:
