@@ -14,6 +14,7 @@ from hoodie.common.config.property import to_property_value
 from hoodie.common.data.schema_compatibility import merge_schemas
 from hoodie.common.data.stored_types import normalise_schema, spelled_otherwise
 from hoodie.common.model.key_generator_type import GENERATED_KEYS
+from hoodie.common.model.supplemental_logging_mode import CDC_ENABLED, LOGGING_MODE
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_definition import DEFAULT_TABLE_VERSION, KEYLESS_TABLES, TableDefinition
@@ -104,6 +105,8 @@ def _definition_of(config: HoodieWriteConfig, schema: pa.Schema | None) -> Table
         "hoodie.datasource.write.partitionpath.urlencode": table.url_encode_partitioning,
         "hoodie.compaction.payload.class": table.payload_class,
         "hoodie.populate.meta.fields": table.populate_meta_fields,
+        CDC_ENABLED: table.cdc_enabled,
+        LOGGING_MODE: table.cdc_logging_mode,
     }
     properties = {key: to_property_value(value) for key, value in described.items() if value is not None}
     properties |= HoodieTimestampKeyGeneratorConfig.stored_properties(config.properties)

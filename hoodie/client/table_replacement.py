@@ -162,6 +162,8 @@ def described_by(config: HoodieWriteConfig, table: HoodieTableConfig) -> HoodieW
         "hive_style_partitioning": table.hive_style_partitioning,
         "url_encode_partitioning": table.url_encode_partitioning,
         "populate_meta_fields": table.populate_meta_fields,
+        "cdc_enabled": table.logging_mode is not None,
+        "cdc_logging_mode": table.logging_mode,
     }
     properties: dict[str, str] = dict(config.properties)
     if given.record_key_fields is None and given.partition_fields is None and given.key_generator_class is None:

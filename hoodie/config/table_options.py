@@ -15,6 +15,11 @@ from hoodie.common.model.key_generator_type import (
     KEY_GENERATORS,
     infer_key_generator_type,
 )
+from hoodie.common.model.supplemental_logging_mode import (
+    CDC_ENABLED,
+    LOGGING_MODE,
+    HoodieCDCSupplementalLoggingMode,
+)
 from hoodie.common.model.table_version import TABLE_VERSIONS
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.merge.merge_modes import REPLACED_PAYLOADS, is_by_mode, merge_alike, payload_of_table, says_how_it_merges
@@ -182,6 +187,14 @@ class HoodieTableOptions(PropertyGroup):
     populate_meta_fields: bool | None = property_field("hoodie.populate.meta.fields", boolean(), None)
     """With false the table stores no record keys, partition paths and commit times (virtual keys): it is smaller, and
     only supports insert and bulk_insert."""
+    cdc_enabled: bool | None = property_field(CDC_ENABLED, boolean(), None)
+    """Store change data: beside each new version of a base file, a file with its changes. A table that exists begins to
+    store it by `hoodie.Table.set_properties`."""
+    cdc_logging_mode: HoodieCDCSupplementalLoggingMode | None = property_field(
+        LOGGING_MODE, choice(HoodieCDCSupplementalLoggingMode), None
+    )
+    """The part of each change that is stored: `DATA_BEFORE_AFTER` (the default of a new table) makes queries of changes
+    fastest, `OP_KEY_ONLY` takes the least room."""
     timeline_timezone: TimelineTimezone | None = property_field(
         "hoodie.table.timeline.timezone", choice(TimelineTimezone), None
     )
@@ -262,6 +275,7 @@ class HoodieTableOptions(PropertyGroup):
         compare_flag("hoodie.datasource.write.hive_style_partitioning", self.hive_style_partitioning, "false")
         compare_flag("hoodie.datasource.write.partitionpath.urlencode", self.url_encode_partitioning, "false")
         compare_flag("hoodie.populate.meta.fields", self.populate_meta_fields, "true")
+        self._compare_change_data(stored, found)
         key = "hoodie.table.timeline.timezone"
         compare(key, self.timeline_timezone, stored.get(key, "").strip().upper() or TimelineTimezone.LOCAL)
         key = "hoodie.archivelog.folder"
@@ -269,6 +283,21 @@ class HoodieTableOptions(PropertyGroup):
             # Later versions have the property, and do not use it.
             compare(key, self.archive_folder, stored.get(key, "").strip() or "archived")
         return found
+
+    def _compare_change_data(self, stored: Mapping[str, str], found: list[str]) -> None:
+        """Compare whether, and how, change data is stored; a mode is of no account where none is."""
+        enabled = stored.get(CDC_ENABLED, "").strip().lower() == "true"
+        mode = stored.get(LOGGING_MODE, "").strip().upper() or HoodieCDCSupplementalLoggingMode.DATA_BEFORE_AFTER
+        key, given, actual = CDC_ENABLED, _show(self.cdc_enabled), _show(enabled)
+        if enabled and self.cdc_enabled is not False and self.cdc_logging_mode is not None:
+            key, given, actual = LOGGING_MODE, _show(self.cdc_logging_mode), _show(mode)
+        elif self.cdc_enabled is None:
+            return
+        if given != actual:
+            found.append(
+                f"{key} = {given}: the table has {actual}; leave it out, or change the table by "
+                "hoodie.Table.set_properties"
+            )
 
     def _compare_partition_types(self, stored: Mapping[str, str], found: list[str]) -> None:
         """Compare the types of CustomKeyGenerator's partition fields, if both sides give them."""

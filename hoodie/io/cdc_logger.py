@@ -71,7 +71,7 @@ class HoodieCDCLogger:
         self._partition_path = partition_path
         self.file_name = make_log_file_name(file_id, context.instant_time, 1, task.write_token, is_cdc=True)
         self.path = join(context.base_path, partition_path, self.file_name)
-        # Hudi announces log files so.
+        # Hudi announces log files so. In version 6 a rollback of Hudi 0.15 fails on others.
         self._io_type = IOType.CREATE if context.table_config.timeline_layout_version >= 2 else IOType.APPEND
         self._schema = change_schema(context.records.schema)
         self._stored = [OP, RECORD_KEY_FIELD, BEFORE]
@@ -133,12 +133,6 @@ class HoodieCDCLogger:
                 the record keys. None where the mode stores none.
             after: The rows as they are stored now, with the same columns or more.
         """
-        if before is not None:
-            # A column that is copied without being read holds the keys, whatever rows bring.
-            names = set(before.schema.names)
-            copied = [field for field in self._context.records.schema if field.name not in names]
-            for field in copied:
-                after = after.set_column(after.schema.get_field_index(field.name), field, keys)
         self._add(HoodieCDCOperation.UPDATE, keys, before, after)
 
     def delete(self, keys: pa.Array, before: pa.RecordBatch | None) -> None:

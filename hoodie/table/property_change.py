@@ -14,6 +14,12 @@ import pyarrow as pa
 
 from hoodie.common.config.property import check_properties, display_value, is_sensitive, to_property_value
 from hoodie.common.data.stored_types import find_field, spelled_otherwise
+from hoodie.common.model.supplemental_logging_mode import (
+    CDC_ENABLED,
+    LOGGING_MODE,
+    HoodieCDCSupplementalLoggingMode,
+    logging_mode_of,
+)
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_features import is_unknown, problems
@@ -41,15 +47,16 @@ _MERGING = frozenset(
         "hoodie.record.merge.strategy.id",
     }
 )
-_LOGGING_MODE = "hoodie.table.cdc.supplemental.logging.mode"
 _FREE = frozenset(
     {
-        "hoodie.table.cdc.enabled",
-        _LOGGING_MODE,
+        CDC_ENABLED,
+        LOGGING_MODE,
         "hoodie.table.partition_extractor_class",
     }
 )
-_LOGGING_MODES = ("op_key_only", "data_before", "data_before_after")
+_LOGGING_MODES = tuple(HoodieCDCSupplementalLoggingMode)
+_BEFORE_ALL = "000"
+"""A time before all instants."""
 _COPY = "copy the rows into a new table that has it"
 _INSTEAD = (
     (("hoodie.table.version", "hoodie.table.initial.version", "hoodie.timeline.layout"), "call upgrade or downgrade"),
@@ -71,18 +78,24 @@ class PropertiesChange(RepairResult):
         base_path: The table.
         properties: The properties that changed.
         is_dry_run: Whether nothing was changed.
+        changes_after: The newest instant, if the table begins to store change data or another part of it: a query of
+            changes may begin after it, and not earlier. None otherwise.
     """
 
     base_path: str
     properties: tuple[ChangedProperty, ...]
     is_dry_run: bool = False
+    changes_after: str | None = None
 
     @property
     def headline(self) -> str:
         """See `RepairResult`."""
         if not self.properties:
             return f"the properties of {self.base_path} are so already: nothing to do"
-        return f"properties of {self.base_path} {'would be' if self.is_dry_run else 'were'} changed"
+        line = f"properties of {self.base_path} {'would be' if self.is_dry_run else 'were'} changed"
+        if self.changes_after is None:
+            return line
+        return f"{line}; queries of changes can begin at {self.changes_after}, not earlier"
 
     @property
     def table(self) -> SummaryTable[ChangedProperty]:
@@ -110,6 +123,7 @@ def change_properties(
     removed = _names(removals, set_to)
     repaired = RepairedTable.open(config, changes_rows=False)
     with repaired.lock("a change of properties", dry_run=dry_run) as (table, transaction):
+        set_to, removed = _with_logging_mode(table.table_config.properties, set_to, removed)
         planned = _plan(table, set_to, removed)
         if planned.properties and not dry_run:
             transaction.check_held()
@@ -122,7 +136,36 @@ def _plan(table: TableSnapshot, updates: Mapping[str, str], removals: frozenset[
     after = {**{key: value for key, value in before.items() if key not in removals}, **updates}
     changes = changed_properties(before, after)
     _check(table, changes, before, after)
-    return PropertiesChange(table.base_path, tuple(map(_without_secret, changes)), is_dry_run=True)
+    begins = logging_mode_of(after) is not None and any(change.key in (CDC_ENABLED, LOGGING_MODE) for change in changes)
+    return PropertiesChange(
+        table.base_path,
+        tuple(map(_without_secret, changes)),
+        is_dry_run=True,
+        changes_after=_newest_time(table) if begins else None,
+    )
+
+
+def _newest_time(table: TableSnapshot) -> str:
+    """The newest instant; a time before all others if there is none.
+
+    Writes that have begun are among them: those of hoodie are refused once the table stores change data.
+    """
+    times = [instant.requested_time for instant in table.active_timeline]
+    times += [instant.requested_time for instant in table.archived_timeline] if not times else []
+    return max(times, default=_BEFORE_ALL)
+
+
+def _with_logging_mode(
+    before: Mapping[str, str], updates: dict[str, str], removals: frozenset[str]
+) -> tuple[dict[str, str], frozenset[str]]:
+    """The changes with what goes with them: a table has a mode as long as it stores change data, in upper case."""
+    given = {key: value for key, value in {**before, **updates}.items() if key not in removals}
+    if not {CDC_ENABLED, LOGGING_MODE} & (updates.keys() | removals) or CDC_ENABLED not in given:
+        return updates, removals | ({LOGGING_MODE} if CDC_ENABLED in removals else set())
+    if given[CDC_ENABLED].strip().lower() != "true":
+        return updates, removals | ({LOGGING_MODE} - updates.keys())
+    mode = given.get(LOGGING_MODE, "").strip().upper() or HoodieCDCSupplementalLoggingMode.DATA_BEFORE_AFTER
+    return {**updates, LOGGING_MODE: mode}, removals - {LOGGING_MODE}
 
 
 def _texts(updates: Mapping[str, Any] | None) -> dict[str, str]:
@@ -173,8 +216,10 @@ def _refusal(table: TableSnapshot, change: ChangedProperty, after: Mapping[str, 
         return _missing_columns(table, after[key]) if is_named and key in after else None
     if key.lower().startswith("hoodie.") and not key.startswith("hoodie."):
         return "the names of Hudi's properties begin with hoodie. in lower case"
-    if key == _LOGGING_MODE and after.get(key, _LOGGING_MODES[0]).lower() not in _LOGGING_MODES:
+    if key == LOGGING_MODE and after.get(key, _LOGGING_MODES[0]).strip().upper() not in _LOGGING_MODES:
         return f"it is {', '.join(_LOGGING_MODES[:-1])} or {_LOGGING_MODES[-1]}"
+    if key == LOGGING_MODE and key in after and logging_mode_of(after) is None:
+        return f"it has no meaning without {CDC_ENABLED}=true: set both"
     advice = next((advice for prefixes, advice in _INSTEAD if key.startswith(prefixes)), None)
     if advice is not None:
         return advice

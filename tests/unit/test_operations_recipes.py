@@ -32,6 +32,7 @@ from hoodie.exception import (
 from hoodie.table.table_overwrite import TableOverwrite
 from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from tests.contract.lock_contract import lock_configuration
+from tests.support.change_data import check_stored_changes
 from tests.support.log_files import log_files_in
 from tests.support.moved_clock import days_ago
 from tests.support.table_invariants import check_table
@@ -133,6 +134,17 @@ class Table:
         assert self.pending() == []
         self.upsert("a", 99)
         check_table(self.base_path, {**rows, "a": {"ts": 99, "fare": 99.0}}, was_cleaned=was_cleaned)
+
+
+@situation
+def change_data(folder: Path) -> Iterator[Names]:
+    table = Table(folder)
+    newest = table.upsert("a", 2)
+    names = table.names()
+    yield names
+    assert vars(sys.modules[MODULE])["begin"] == newest
+    check_stored_changes(table.base_path, table.upsert("ab", 3))
+    table.check({"a": 3, "b": 3, "c": 1, "d": 1})
 
 
 @situation

@@ -24,6 +24,12 @@ from hoodie.common.model.key_generator_type import (
     type_of_class,
 )
 from hoodie.common.model.record_columns import META_COLUMN_SET
+from hoodie.common.model.supplemental_logging_mode import (
+    CDC_ENABLED,
+    LOGGING_MODE,
+    cdc_properties,
+    logging_mode_of,
+)
 from hoodie.common.model.table_version import TABLE_VERSIONS
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.util.parquet_levels import check_levels
@@ -94,8 +100,8 @@ _EXTRA_KEYS = frozenset(
         "hoodie.partition.metafile.use.base.format",
         "hoodie.populate.meta.fields",
         "hoodie.table.base.file.format",
-        "hoodie.table.cdc.enabled",
-        "hoodie.table.cdc.supplemental.logging.mode",
+        CDC_ENABLED,
+        LOGGING_MODE,
         "hoodie.table.log.file.format",
         "hoodie.table.timeline.timezone",
     }
@@ -250,7 +256,7 @@ class _PropertiesBuilder:
             "hoodie.timeline.history.path": _HISTORY_FOLDER,
             "hoodie.table.format": "native",
             "hoodie.table.base.file.format": "PARQUET",
-            "hoodie.table.cdc.enabled": "false",
+            CDC_ENABLED: "false",
             "hoodie.table.multiple.base.file.formats.enable": "false",
             "hoodie.partition.metafile.use.base.format": "false",
             "hoodie.populate.meta.fields": "true",
@@ -524,6 +530,7 @@ class _PropertiesBuilder:
 
     def _extra_properties(self) -> dict[str, str]:
         extra: dict[str, str] = {}
+        change_data: dict[str, str] = {}
         stored_elsewhere = _MERGE_KEYS | (_DELETE_KEYS if is_by_mode(self._version) else frozenset())
         for key, value in self._definition.properties.items():
             if not isinstance(key, str):
@@ -547,9 +554,26 @@ class _PropertiesBuilder:
                     f"property {key} is {value!r}: a new table keeps its archived timeline in "
                     f"{_ARCHIVE_FOLDERS[self._version][0]!r}; leave it out"
                 )
+            elif key in (CDC_ENABLED, LOGGING_MODE):
+                change_data[key] = value
             elif key not in stored_elsewhere:
                 extra[key] = value
-        return extra
+        return extra | self._change_data(change_data)
+
+    def _change_data(self, given: Mapping[str, str]) -> dict[str, str]:
+        """The properties about change data as Hudi stores them, whatever their case; of a mode alone, nothing."""
+        enabled = given.get(CDC_ENABLED)
+        if enabled is None:
+            return {}
+        if enabled.strip().lower() not in ("true", "false"):
+            self._problems.append(f"property {CDC_ENABLED} is {enabled!r}: give true or false")
+            return {}
+        try:
+            mode = logging_mode_of(given)
+        except HoodieConfigException as error:
+            self._problems.append(f"property {error}")
+            return {}
+        return cdc_properties(mode is not None, mode)
 
     def _avro_schema(self, named_fields: tuple[str, ...], orderings: tuple[str, ...]) -> str | None:
         schema = self._definition.schema

@@ -21,6 +21,11 @@ from hoodie.common.model.key_generator_type import (
     USER_PROVIDED,
     avro_name,
 )
+from hoodie.common.model.supplemental_logging_mode import (
+    CDC_ENABLED,
+    LOGGING_MODE,
+    HoodieCDCSupplementalLoggingMode,
+)
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.merge.merge_modes import (
     LEGACY_PAYLOAD_KEY,
@@ -75,7 +80,6 @@ HARMLESS_PROPERTIES = frozenset(
         "hoodie.bootstrap.index.enable",
         "hoodie.bootstrap.index.class",
         "hoodie.bootstrap.index.type",
-        "hoodie.table.cdc.supplemental.logging.mode",
         # places of versions 8 and 9; version 6 has fixed places, and gives them no meaning
         "hoodie.table.initial.version",
         "hoodie.timeline.path",
@@ -161,6 +165,7 @@ def _is_known_merger_strategy(value: str, properties: Mapping[str, str]) -> bool
     return _agrees_with_payload(value, properties)
 
 
+_LOGGING_MODES = ", ".join(HoodieCDCSupplementalLoggingMode)
 _WRITE_WITH_HUDI = "write to this table with Hudi, or create another one without it"
 _WHAT_THE_PAYLOAD_SAYS = "it must say what hoodie.compaction.payload.class says"
 _NEW_TABLE = "copy the rows into a table made by HoodieTableMetaClient.init_table"
@@ -215,7 +220,8 @@ _RULES = (
     ),
     _Rule("hoodie.table.timeline.timezone", _is("UTC", "LOCAL"), "UTC and LOCAL are supported", needed_to_read=True),
     _Rule("hoodie.populate.meta.fields", _is("true", "false"), "true and false are supported"),
-    _Rule("hoodie.table.cdc.enabled", _is("false", ""), f"{_WRITE_WITH_HUDI}; reading it is supported"),
+    _Rule(CDC_ENABLED, _is("false", "true", ""), "true and false are supported"),
+    _Rule(LOGGING_MODE, _is("", *HoodieCDCSupplementalLoggingMode), f"use one of {_LOGGING_MODES}"),
     _Rule("hoodie.partition.metafile.use.base.format", _is("false", ""), _WRITE_WITH_HUDI),
     _Rule(
         "hoodie.table.keygenerator.class",
@@ -265,7 +271,7 @@ def problems(properties: Mapping[str, str], to_write: bool) -> list[str]:
         to_write: Whether the table is written, and not only read.
 
     Returns:
-        Texts such as ``hoodie.table.cdc.enabled=true (write to this table with Hudi ...)``.
+        Texts such as ``hoodie.table.base.file.format=ORC (write to this table with Hudi ...)``.
     """
     return list(_problems(tuple(properties.items()), to_write))
 

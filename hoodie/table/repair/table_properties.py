@@ -20,7 +20,9 @@ from hoodie.common.fs.pending_overwrite import PROPERTIES_FILE_NAME
 from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
-from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
+from hoodie.common.model.supplemental_logging_mode import CDC_ENABLED, LOGGING_MODE
+from hoodie.common.model.write_operation_type import REWRITES, HoodieTableType, WriteOperationType
+from hoodie.common.table.cdc.cdc_schemas import mode_of_schema
 from hoodie.common.table.table_config import PROPERTIES_BACKUP_FILE_NAME, HoodieTableConfig
 from hoodie.common.table.table_features import KEY_GENERATOR_CLASSES
 from hoodie.common.table.table_metadata import table_metadata_of
@@ -35,11 +37,13 @@ from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import (
     HoodieConfigException,
     HoodieException,
-    HoodieNotSupportedException,
+    HoodieMissingFileException,
     InvalidTableException,
     TableNotFoundException,
 )
 from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.log.log_block import HeaderMetadataType
+from hoodie.io.log.log_file_reader import open_log_file
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.keygen.key_generator import create_key_generator
@@ -182,7 +186,7 @@ def rebuild_table_properties(
         HoodieConfigException: Properties are missing, and the message names all of them; or the file is intact and
             contradicts what is given.
         InvalidTableException: Stored rows disagree with the properties, or nothing was ever committed.
-        HoodieNotSupportedException: The table is of another version, or has change data.
+        HoodieNotSupportedException: The table is of another version.
         HoodieIOException: Storage failed; call again.
     """
     check_flags(check_rows=check_rows, dry_run=dry_run)
@@ -273,6 +277,7 @@ class _Rebuilding:
             if value:
                 self._add(key, value, "given")
         self._add_table_type(timeline)
+        self._add_change_data(timeline)
         self._add("hoodie.timeline.layout.version", str(layout.version), "the timeline")
         if layout.version == 1:
             self._add(_VERSION, "6", "the timeline")
@@ -321,20 +326,48 @@ class _Rebuilding:
         self._add(_TYPE, found, source)
 
     def _has_log_files(self) -> bool:
-        """Whether a partition has log files.
-
-        Raises:
-            HoodieNotSupportedException: They hold change data.
-        """
+        """Whether a partition has log files of records."""
         for partition_path in self._files.list_partitions():
             names = [parse_log_file_name(status.name) for status in self._files.list_files(partition_path)]
-            if any(name is not None and name.is_cdc for name in names):
-                raise HoodieNotSupportedException(
-                    f"partition '{partition_path}' of {self._base_path} has change data: repair the table with Hudi"
-                )
-            if any(name is not None for name in names):
+            if any(name is not None and not name.is_cdc for name in names):
                 return True
         return False
+
+    def _add_change_data(self, timeline: HoodieActiveTimeline) -> None:
+        """Add whether, and how, the newest commit that rewrote a base file stored its changes.
+
+        Raises:
+            HoodieConfigException: Its changes are gone, so that they do not tell their mode.
+        """
+        if CDC_ENABLED in self._given:
+            return
+        for commit in reversed(tuple(timeline.completed_writes())):
+            metadata = timeline.read_commit_metadata(commit)
+            if metadata.operation_type in REWRITES:
+                continue
+            rewritten = [stat for stat in metadata.write_stats if not (stat.is_log_file or stat.is_first_of_group)]
+            if not rewritten:
+                continue
+            stored = next((path for stat in rewritten for path in stat.cdc_stats or ()), None)
+            if stored is not None:
+                self._add(CDC_ENABLED, "true", "the timeline")
+                self._add(LOGGING_MODE, self._mode_of(stored), "the change data")
+            return
+
+    def _mode_of(self, path: str) -> str:
+        """The mode of a file of change data."""
+        try:
+            with open_log_file(self._storage, storage_path.join(self._base_path, path)) as reader:
+                schemas = (block.headers.get(HeaderMetadataType.SCHEMA) for block in reader.stored_blocks())
+                mode = next((mode_of_schema(schema) for schema in schemas if schema), None)
+        except HoodieMissingFileException:
+            mode = None
+        if mode is None:
+            raise HoodieConfigException(
+                f"{self._base_path} has change data, and {path} does not tell which; nothing was changed. Give "
+                f"{CDC_ENABLED} and {LOGGING_MODE}"
+            )
+        return mode
 
     def _add_those_of_later_versions(self) -> None:
         """Add what tables of versions 8 and 9 have as well, if nobody gave them other values."""
@@ -354,7 +387,7 @@ class _Rebuilding:
         for key, value in (
             ("hoodie.table.format", "native"),
             ("hoodie.table.base.file.format", "PARQUET"),
-            ("hoodie.table.cdc.enabled", "false"),
+            (CDC_ENABLED, "false"),
             ("hoodie.table.multiple.base.file.formats.enable", "false"),
             ("hoodie.partition.metafile.use.base.format", "false"),
         ):

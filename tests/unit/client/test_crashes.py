@@ -21,6 +21,7 @@ import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.exception import HoodieException, TableExistsException, TableNotFoundException
 from hoodie.table.repair import find_orphan_files
+from tests.support.change_data import check_stored_changes, with_change_data
 from tests.support.hookable_storage import Faults, faults_of, run_with_faults
 from tests.support.model import TableModel, model
 from tests.support.table_builder import SMALL_FILTERS, TRIPS, local_client, read_trips, rows
@@ -62,6 +63,7 @@ class Operation:
     """Of all writers of the table."""
     table_type: str | None = None
     """By default that of the command line."""
+    table_properties: Mapping[str, str] = attrs.field(factory=dict)
 
     def is_done(self, base_path: Path, committed_before: list[str]) -> bool:
         """By the file that decides: the completed commit, or the plan of a rollback, which the next writer executes."""
@@ -295,7 +297,8 @@ def check_files(base_path: Path) -> None:
     assert list((base_path / ".hoodie" / ".temp").iterdir()) == []
     explained = set()
     for time in completed_commits(base_path):
-        explained |= {str(stat.path) for stat in read_commit(base_path, time).write_stats}
+        stats = read_commit(base_path, time).write_stats
+        explained |= {str(path) for stat in stats for path in (stat.path, *(stat.cdc_stats or ()))}
     found = [file for pattern in ("*.parquet", ".*.log.*") for file in base_path.rglob(pattern)]
     files = {str(file.relative_to(base_path)) for file in found if ".hoodie" not in file.parts}
     if HoodieTableMetaClient.load(str(base_path)).table_config.table_version < 8:
@@ -324,13 +327,39 @@ def recover_and_check(base_path: Path, expected: TableModel, properties: Mapping
             while client.compact() is not None:
                 pass
     check_files(base_path)
+    if HoodieTableMetaClient.load(str(base_path)).table_config.logging_mode is not None:
+        for time in completed_commits(base_path):
+            check_stored_changes(base_path, time)
     found = read_trips(base_path)
     assert found == sorted({**expected, **model(*later)}.values())
     assert read_by_hudi_rs(base_path) == found
 
 
+CHANGE_DATA = [
+    attrs.evolve(
+        operation,
+        name=f"{operation.name}, with change data",
+        table_properties=with_change_data(),
+        only_changes=True,
+        table_type="COPY_ON_WRITE",
+    )
+    for operation in [*OPERATIONS, *ONLY_DEATHS]
+    if operation.name
+    in (
+        "upsert",
+        "insert",
+        "delete",
+        "rollback of a failed write",
+        "rollback of a commit",
+        "upsert that joins small files",
+    )
+]
+CHANGE_DATA.append(
+    attrs.evolve(CHANGE_DATA[0], name="upsert of a merge-on-read table, with change data", table_type="MERGE_ON_READ")
+)
 PAIRS = [
-    *((operation, True) for operation in [*OPERATIONS, *ONLY_DEATHS]),
+    *((operation, True) for operation in [*OPERATIONS, *ONLY_DEATHS, *CHANGE_DATA]),
+    (attrs.evolve(CHANGE_DATA[0], only_changes=False), False),
     # Upsert and insert alone make no calls that the others do not.
     *((operation, False) for operation in OPERATIONS if operation.name not in ("upsert", "insert")),
 ]
@@ -373,7 +402,7 @@ def let_fail(tmp_path: Path, operation: Operation, dies: bool) -> None:
     """Let an operation fail at each call, and recover from each state that is left."""
     template = tmp_path / "template"
     table_type = {} if operation.table_type is None else {"table_type": operation.table_type}
-    HoodieTableMetaClient.init_table(str(template), **INIT, **table_type)
+    HoodieTableMetaClient.init_table(str(template), **INIT, **table_type, properties=operation.table_properties)
     with new_client(template, **operation.properties) as client:
         client.upsert(rows(*FIRST))
     target = operation.prepare(template)

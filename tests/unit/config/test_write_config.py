@@ -239,7 +239,7 @@ def test_all_problems_are_told_at_once() -> None:
                 "hoodie.index.type": "FLINK_STATE",
                 "hoodie.index.bloom.fpp": "2",
                 "hoodie.parquet.max.file.sise": "1",
-                "hoodie.table.cdc.enabled": "true",
+                "hoodie.table.base.file.format": "orc",
                 "hoodie.parquet.small.file.limit": 200_000_000,
                 "hoodie.clean.parallelism": None,
             },
@@ -253,8 +253,7 @@ def test_all_problems_are_told_at_once() -> None:
         f"supported: {', '.join(indexes[:-1])} or {indexes[-1]}\n"
         "  - hoodie.index.bloom.fpp = '2': must be a number above 0, below 1\n"
         "  - hoodie.parquet.max.file.sise = '1': Hudi has no such property; nearest: hoodie.parquet.max.file.size\n"
-        "  - hoodie.table.cdc.enabled = 'true': not supported yet; change data is not stored: incremental queries give "
-        "the new rows; give false\n"
+        "  - hoodie.table.base.file.format = 'orc': not supported yet; a table's base files are Parquet: leave it out\n"
         "  - hoodie.parquet.small.file.limit = 200000000 is larger than hoodie.parquet.max.file.size = 125829120: "
         "files of full size would count as small; lower the first or raise the second"
     )

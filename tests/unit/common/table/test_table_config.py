@@ -390,7 +390,8 @@ def test_a_minimal_table_is_read_and_written() -> None:
         ("hoodie.table.timeline.timezone", "Asia/Tokyo", False),
         ("hoodie.table.storage.layout", "lsm_tree", False),
         ("hoodie.table.format", "iceberg", False),
-        ("hoodie.table.cdc.enabled", "true", True),
+        ("hoodie.table.cdc.enabled", "perhaps", True),
+        ("hoodie.table.cdc.supplemental.logging.mode", "all", True),
         ("hoodie.partition.metafile.use.base.format", "true", True),
         ("hoodie.table.keygenerator.class", "org.apache.hudi.keygen.GlobalDeleteKeyGenerator", True),
         ("hoodie.table.keygenerator.type", "USER_PROVIDED", True),
@@ -419,9 +420,9 @@ def test_a_table_without_a_version_is_refused() -> None:
 
 
 def test_all_problems_are_named_at_once_but_of_another_version_only_the_version() -> None:
-    two = {"hoodie.table.cdc.enabled": "true", "hoodie.table.x": "y"}
+    two = {"hoodie.partition.metafile.use.base.format": "true", "hoodie.table.x": "y"}
     message = refused(HoodieTableConfig(MINIMAL | two).check_writable)
-    assert "hoodie.table.cdc.enabled=true" in message and "hoodie.table.x=y" in message
+    assert "hoodie.partition.metafile.use.base.format=true" in message and "hoodie.table.x=y" in message
     assert "hoodie.table.x" not in refused(
         HoodieTableConfig(MINIMAL | two | {"hoodie.table.version": "10"}).check_writable
     )

@@ -37,6 +37,7 @@ from hoodie.exception import (
     TableNotFoundException,
 )
 from hoodie.merge.payload_rules import MergeMode
+from tests.support.change_data import with_change_data
 from tests.support.timeline_files import make_state, state_file
 
 T1, T2, T3 = "20261121101500001", "20261121101500002", "20261121101500003"
@@ -169,8 +170,12 @@ def test_nothing_is_created_when_an_argument_is_wrong(tmp_path: Path) -> None:
         init(tmp_path / "t", table_type="x", record_key_fields=[])
     with pytest.raises(HoodieNotSupportedException, match="table_version 7"):
         init(tmp_path / "t", table_version=7)
-    with pytest.raises(HoodieNotSupportedException, match=r"hoodie\.table\.cdc\.enabled"):
-        init(tmp_path / "t", properties={"hoodie.table.cdc.enabled": "true"})
+    with pytest.raises(HoodieNotSupportedException, match=r"metafile\.use\.base\.format"):
+        init(tmp_path / "t", properties={"hoodie.partition.metafile.use.base.format": "true"})
+    with pytest.raises(HoodieConfigException, match=r"cdc\.enabled is 'on': give true or false"):
+        init(tmp_path / "t", properties={"hoodie.table.cdc.enabled": "on"})
+    with pytest.raises(HoodieConfigException, match="logging.mode=ALL is no mode of change data"):
+        init(tmp_path / "t", properties={**with_change_data(), "hoodie.table.cdc.supplemental.logging.mode": "all"})
     assert list(tmp_path.iterdir()) == []
 
 

@@ -12,17 +12,19 @@ import pytest
 
 import hoodie
 from hoodie import HoodieTableMetaClient
+from hoodie.common.model.supplemental_logging_mode import CDC_ENABLED, LOGGING_MODE, HoodieCDCSupplementalLoggingMode
 from hoodie.exception import (
     HoodieConfigException,
-    HoodieNotSupportedException,
     InvalidTableException,
     TableNotFoundException,
 )
 from hoodie.table.repair import rebuild_table_properties
+from tests.support.change_data import MODES, init_cdc_table
 from tests.support.merge_on_read_table import MergeOnReadTable
 from tests.support.services_table import ServicesTable
+from tests.support.table_builder import local_client, rows
 from tests.support.table_invariants import check_table
-from tests.support.timeline_files import timeline_folder
+from tests.support.timeline_files import read_commit, timeline_folder
 
 OF_ALL = {
     "hoodie.table.name": "trips",
@@ -211,21 +213,43 @@ def test_a_column_that_is_not_there_is_refused(table: ServicesTable, given: dict
         )
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_the_newest_commit_tells_whether_and_how_change_data_is_stored(
+    tmp_path: Path, given: dict[str, str], mode: HoodieCDCSupplementalLoggingMode
+) -> None:
+    path = init_cdc_table(tmp_path / "cdc", mode)
+    with local_client(path) as client:
+        client.upsert(rows(("a", "x", 1)))
+        newest = client.upsert(rows(("a", "x", 2))).instant_time
+    (stat,) = read_commit(path, newest).write_stats
+    (name,) = stat.cdc_stats or ()
+    before = hoodie.Table(str(path)).properties()
+    Path(path, ".hoodie/hoodie.properties").unlink()
+    given |= {"hoodie.table.name": "t"}
+    rebuilt = rebuild_table_properties(str(path), properties=given, dry_run=True)
+    found = {entry.key: (entry.value, entry.source) for entry in rebuilt.properties}
+    assert found[CDC_ENABLED] == ("true", "the timeline")
+    assert found[LOGGING_MODE] == (before[LOGGING_MODE], "the change data") == (mode, "the change data")
+    ceased = rebuild_table_properties(str(path), properties={**given, CDC_ENABLED: "false"}, dry_run=True)
+    assert LOGGING_MODE not in {entry.key for entry in ceased.properties}
+    (path / name).unlink()
+    with pytest.raises(HoodieConfigException, match="does not tell which"):
+        rebuild_table_properties(str(path), properties=given)
+
+
 def test_other_kinds_of_tables_are_not_made_copy_on_write(table: ServicesTable, given: dict[str, str]) -> None:
     folder = timeline_folder(table.base_path)
     properties_file(table).unlink()
     (file,) = (table.base_path / "x").glob("*.parquet")
     change_data = file.with_name(f".{file.name.split('_')[0]}_{file.stem.rsplit('_', 1)[1]}.log.1_0-1-2.cdc")
     change_data.touch()
-    with pytest.raises(HoodieNotSupportedException, match="change data"):
-        rebuild_table_properties(str(table.base_path), properties=given)
-    change_data.unlink()
 
     def type_of(**more: str) -> tuple[str, str]:
         rebuilt = rebuild_table_properties(str(table.base_path), properties={**given, **more}, dry_run=True)
         return next((entry.value, entry.source) for entry in rebuilt.properties if entry.key == "hoodie.table.type")
 
     assert type_of() == ("COPY_ON_WRITE", "the timeline")
+    change_data.unlink()
     log = change_data.with_suffix("")
     log.touch()
     assert type_of() == ("MERGE_ON_READ", "the log files")

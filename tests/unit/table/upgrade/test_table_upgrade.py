@@ -495,7 +495,11 @@ def test_living_heartbeats_are_refused(busy: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("hoodie.bootstrap.base.path", "/elsewhere"), ("hoodie.table.cdc.enabled", "true"), ("hoodie.unheard.of", "1")],
+    [
+        ("hoodie.bootstrap.base.path", "/elsewhere"),
+        ("hoodie.partition.metafile.use.base.format", "true"),
+        ("hoodie.unheard.of", "1"),
+    ],
 )
 def test_features_that_hoodie_does_not_have_are_refused(busy: Path, key: str, value: str) -> None:
     change_properties(busy, {key: value})
