@@ -38,6 +38,7 @@ from hoodie.table.action.commit.base_commit_action_executor import BaseCommitAct
 from hoodie.table.table import HoodieTable
 from tests.integration.faulty_storage import Fault, FaultyStorage, Moment
 from tests.integration.spark_cluster import HOSTS, StandaloneCluster, standalone_cluster
+from tests.support.change_data import check_stored_changes, stored_changes, with_change_data
 from tests.support.folders import files_below
 from tests.support.table_builder import init_table, write_config
 from tests.support.table_invariants import check_table
@@ -127,7 +128,8 @@ class Table:
 
     def check_files(self) -> None:
         commits = self.commits()
-        named = [stat.path for metadata in commits.values() for stat in metadata.write_stats]
+        stats = [stat for metadata in commits.values() for stat in metadata.write_stats]
+        named = [path for stat in stats for path in (stat.path, *(stat.cdc_stats or ()))]
         assert self.files() == sorted(map(str, named))
         for metadata in commits.values():
             groups = [(stat.partition_path, stat.file_id) for stat in metadata.write_stats]
@@ -172,6 +174,20 @@ def test_a_task_that_dies_after_writing_its_file_is_tried_again(table: Table, op
     write(table.client(parquet_small_file_limit=0), operation, table.rows(ROWS // 2, 2 * ROWS, 2))
     assert table.has_struck
     table.check()
+
+
+@pytest.mark.parametrize("fault", [Fault.TASK_DIES, Fault.EXECUTOR_DIES])
+def test_a_task_that_is_tried_again_leaves_its_change_data_once(
+    cluster: StandaloneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    table = Table(cluster, tmp_path, monkeypatch, properties=with_change_data())
+    write(table.client(), "insert", table.rows(0, ROWS, 1))
+    table.go_wrong(fault, Moment.FILE_WRITTEN)
+    result = write(table.client(), "upsert", table.rows(ROWS // 2, 2 * ROWS, 2))
+    assert table.has_struck
+    table.check()
+    check_stored_changes(table.path, result.instant_time)
+    assert len(stored_changes(table.path, result.instant_time)) == ROWS * 3 // 2
 
 
 @pytest.mark.skipif(int(pyspark.__version__.split(".")[0]) < 4, reason="PySpark 3.5 has no data sources in Python")
