@@ -26,4 +26,4 @@ def test_spark_writes_the_merge_on_read_table_of_the_page(spark: SparkSession, t
 def test_the_quickstart_of_hudi_runs_on_a_table_without_keys(spark: SparkSession, tmp_path: Path) -> None:
     if int(spark.version.split(".")[0]) < 4:
         pytest.skip("PySpark 3.5 has no data sources in Python")
-    assert run_tabs("keyless-tables.md", ["format"], tmp_path, {"spark": spark}) == 7
+    assert run_tabs("keyless-tables.md", ["format"], tmp_path, {"spark": spark}) == 8
