@@ -44,7 +44,8 @@ def plan_read(
 ) -> ReadPlan | ChangePlan:
     """Plan a read of a table: the files that `read_table` would read, and the files that it would leave out and why.
 
-    Arguments and errors are those of `read_table`.
+    Arguments and errors are those of `read_table`. The plan of changes (``query_format="cdc"``) is a
+    `hoodie.query.change_plan.ChangePlan`: its ``next_begin`` is the begin of the query that goes on from there.
 
         >>> import hoodie
         >>> print(hoodie.plan_read("/data/trips", filters=[("uuid", "=", "t42")]).explain())  # doctest: +SKIP
@@ -110,7 +111,7 @@ def read_table(
         HoodieSchemaException: A column is not in the table, or a filter compares one with a value of another type.
         HoodieNotSupportedException: The table has a feature that hoodie does not read.
         HoodieIOException: Rows of that time or range were cleaned or archived. The message names the earliest time that
-            can be read, and the options that keep more.
+            can be read, and the options that keep more. Of changes it is a `HoodieMissingChangesException`.
         HoodieSyncException: The catalog refuses, or cannot be reached.
         HoodieException: The time is that of a commit that was rolled back, or a commit in the range is still pending.
 
@@ -118,7 +119,9 @@ def read_table(
         >>> hoodie.read_table("/data/trips", columns=["rider", "fare"], filters=[("fare", ">", 50)])  # doctest: +SKIP
         >>> hoodie.read_table("rides.trips", catalog="thrift://metastore:9083")  # doctest: +SKIP
         >>> hoodie.read_table("/data/trips", as_of="2026-01-02 10:15:30")  # doctest: +SKIP
-        >>> hoodie.read_table("/data/trips", query_type="incremental", begin="20260102101530123")  # doctest: +SKIP
+        >>> since = {"query_type": "incremental", "begin": "20260102101530123"}
+        >>> hoodie.read_table("/data/trips", **since)  # doctest: +SKIP
+        >>> hoodie.read_table("/data/trips", query_format="cdc", **since)  # doctest: +SKIP
     """
     plan = plan_read(base_path, catalog=catalog, storage_options=storage_options, **arguments)
     with scan(plan, keeps_all=True) as reader:
