@@ -399,9 +399,11 @@ class _Planner:
             if any(stat.file_size_bytes for stat in stats):
                 self._missing.append(_Missing(instant, lacking[0] if lacking else group.file_id))
             return None
-        return attrs.evolve(
-            task, before=() if before is None else (before,), after=(after,), rows_return=self._may_return([after])
-        )
+        task = attrs.evolve(task, before=() if before is None else (before,), after=(after,))
+        if all(stat.is_log_file for stat in stats):
+            written = tuple(file for file in after.file_slice.record_log_files if file.file_name in own)
+            return attrs.evolve(task, log_files=written)
+        return attrs.evolve(task, rows_return=self._may_return([after]))
 
     def _may_return(self, states: Iterable[SliceState]) -> bool:
         """Whether rows of older commits can be visible again after these slices or in them; see `ChangeTask`."""

@@ -29,7 +29,7 @@ from hoodie.common.data.grouped_rows import take_rows
 from hoodie.common.data.json_texts import json_texts
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.fs.file_names import parse_base_file_name
-from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.file_slice import FileSlice, HoodieLogFile
 from hoodie.common.model.record_columns import COMMIT_TIME_META, META_COLUMN_SET, RECORD_KEY_META
 from hoodie.common.table.cdc.cdc_inference_case import HoodieCDCInferenceCase
 from hoodie.common.table.cdc.cdc_operation import HoodieCDCOperation
@@ -45,6 +45,8 @@ from hoodie.io.log.cdc_block import decode_cdc_block
 from hoodie.io.log.log_block import HoodieLogBlockType
 from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.io.log.log_file_reader import open_log_file
+from hoodie.io.log.log_record_scanner import HoodieLogRecordScanner
+from hoodie.io.log.log_records import LogRows
 from hoodie.io.log_row_store import concat_rows
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.parquet.key_search import KeyMatcher
@@ -58,6 +60,8 @@ HUDI_COLUMNS: Final = pa.schema([(name, pa.string()) for name in (OP, TIME, BEFO
 """The columns of changes in Hudi's form: the rows are JSON, of the form of `json_texts`."""
 _CHUNK_BYTES = 64 << 20
 """The most bytes of new rows whose older values are looked up at the same time, about."""
+_KEYS_AT_ONCE = 1 << 18
+"""The most keys of log files whose rows are looked up at the same time."""
 _INSERT, _UPDATE, _DELETE = HoodieCDCOperation.INSERT, HoodieCDCOperation.UPDATE, HoodieCDCOperation.DELETE
 
 
@@ -299,6 +303,8 @@ class ChangeTask:
         rows_return: Whether rows of older commits can be inserts or updates too: where an ordering field decides, a row
             that a log file deletes is visible again once a row that loses against it follows the delete.
         change_files: Paths and sizes of files of change data.
+        log_files: The log files of the commit, whose keys are the only ones that can have changed; none if other rows
+            can.
         part: The part of its changes.
         previous: The file id, and the instant of the base file before, of stored changes: files that were written in
             another mode than the table's may need it.
@@ -312,6 +318,7 @@ class ChangeTask:
     wrote: frozenset[str] | None = None
     rows_return: bool = False
     change_files: tuple[tuple[str, int], ...] = ()
+    log_files: tuple[HoodieLogFile, ...] = ()
     part: ChangePart = ChangePart.ALL
     previous: tuple[str, str] | None = None
 
@@ -337,11 +344,50 @@ class ChangeTask:
         """
         if self.case is HoodieCDCInferenceCase.AS_IS:
             yield from self._stored(context)
+        elif self.log_files:
+            yield from self._of_log_files(context)
         else:
             if self.part is not ChangePart.WRITES and self.before:
                 yield from self._deletes(context)
             if self.part is not ChangePart.DELETES and self.after:
                 yield from self._writes(context)
+
+    def _of_log_files(self, context: ChangeContext) -> Iterator[pa.RecordBatch]:
+        """The changes of the keys of log files."""
+        keys = self._keys_of_log_files(context)
+        images = context.all_images
+        for first in range(0, len(keys), _KEYS_AT_ONCE):
+            some = keys.slice(first, _KEYS_AT_ONCE)
+            before, has_before = self._images_of(context, some, self.before, images)
+            after, has_after = self._images_of(context, some, self.after, images)
+            is_changed = has_before ^ has_after
+            same = has_before & has_after
+            for name in images.names if same.any() else ():
+                is_changed |= same & ~equal_rows(before.column(name), after.column(name))
+            places = pa.array(np.flatnonzero(is_changed))
+            old, new = has_before[is_changed], has_after[is_changed]
+            ops = pc.if_else(
+                booleans_of(old & new), str(_UPDATE), pc.if_else(booleans_of(new), str(_INSERT), str(_DELETE))
+            )
+            yield from context.changes(ops, self.time, take_rows(before, places), take_rows(after, places), old, new)
+
+    def _keys_of_log_files(self, context: ChangeContext) -> pa.Array:
+        """The record keys of rows and deletes that the commit wrote to log files, each once."""
+        assert context.log_merging is not None
+        of_commit = LogBlockFilter(self.after[0].instants, instant_range=InstantRange(named=frozenset([self.time])))
+        scanner = HoodieLogRecordScanner(
+            context.storage,
+            self.log_files,
+            context.schema,
+            [RECORD_KEY_META],
+            of_commit,
+            committed=context.log_merging.committed,
+        )
+        found = [
+            entries.rows.column(RECORD_KEY_META) if isinstance(entries, LogRows) else entries.record_keys
+            for entries in scanner.scan()
+        ]
+        return pa.chunked_array(found, pa.string()).combine_chunks().unique()
 
     def _deletes(self, context: ChangeContext) -> Iterator[pa.RecordBatch]:
         """The rows before whose keys are in no slice after."""
