@@ -40,6 +40,15 @@ COMPARED = ("id", "ts", "fare", "name", "p")
 TYPES = [("COPY_ON_WRITE", 6), ("COPY_ON_WRITE", 8), ("COPY_ON_WRITE", 9), ("MERGE_ON_READ", 6), ("MERGE_ON_READ", 9)]
 
 
+MODES = ["DATA_BEFORE_AFTER", "DATA_BEFORE", "OP_KEY_ONLY"]
+
+
+def storing_changes(mode: str) -> dict[str, Any]:
+    """Arguments of a table that stores changes."""
+    properties = {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": mode}
+    return {"properties": properties}
+
+
 def table_of(serviced_tables: Path, name: str) -> Path:
     (found,) = (serviced_tables / name).iterdir()
     return found
@@ -103,8 +112,24 @@ def test_compared_states_give_the_changes_between_them(
 
 
 @pytest.mark.parametrize(("table_type", "version"), TYPES)
+@pytest.mark.parametrize("mode", MODES)
+def test_stored_changes_give_the_rows_of_each_commit(tmp_path: Path, table_type: str, version: int, mode: str) -> None:
+    history = ChangeHistory(
+        tmp_path / "t", zlib.crc32(f"{table_type} {version} {mode}".encode()), table_type, version,
+        properties=storing_changes(mode),
+    )  # fmt: skip
+    for _ in range(8):
+        history.step()
+    history.check()
+    assert history.seen["replayed"]
+    found, _ = changes_of(history.path, None)
+    assert len(set(found["_hoodie_commit_time"].to_pylist())) > 2
+
+
+@pytest.mark.parametrize(("table_type", "version"), TYPES)
+@pytest.mark.parametrize("mode", [None, "OP_KEY_ONLY"])
 def test_ranges_of_cleaned_and_archived_commits_are_right_or_refused(
-    tmp_path: Path, table_type: str, version: int
+    tmp_path: Path, table_type: str, version: int, mode: str | None
 ) -> None:
     cleans = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.cleaner.fileversions.retained": 1}
     history = ChangeHistory(tmp_path / "t", zlib.crc32(f"{table_type} {version}".encode()), table_type, version, cleans)

@@ -50,13 +50,16 @@ class Consumer:
             self.look()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
+@pytest.mark.parametrize("stores_changes", [False, True])
 @pytest.mark.parametrize(("table_type", "version"), [("COPY_ON_WRITE", 6), ("COPY_ON_WRITE", 9), ("MERGE_ON_READ", 9)])
-def test_each_change_comes_exactly_once(tmp_path: Path, table_type: str, version: int, seed: int) -> None:
+def test_each_change_comes_exactly_once(
+    tmp_path: Path, table_type: str, version: int, stores_changes: bool, seed: int
+) -> None:
     base_path = str(tmp_path / "t")
     HoodieTableMetaClient.init_table(
         base_path, table_name="t", record_key_fields=["id"], partition_fields=["region"], table_type=table_type,
-        table_version=version,
+        table_version=version, properties={"hoodie.table.cdc.enabled": str(stores_changes).lower()},
     )  # fmt: skip
     committed: list[str] = []
 
