@@ -10,12 +10,15 @@ import pytest
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.client import committer
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCommitException
 from hoodie.io.create_handle import HoodieCreateHandle
+from hoodie.io.merge_handle import HoodieMergeHandle
 from hoodie.io.write_context import WriteContext
 from hoodie.table.table import HoodieTable
-from tests.support.table_builder import local_client
+from tests.support.change_data import init_cdc_table
+from tests.support.table_builder import local_client, rows
 
 LATE = TaskIdentity(0, 0, 999_999)
 
@@ -71,6 +74,29 @@ def test_an_attempt_that_begins_after_the_end_writes_nothing(
     with pytest.raises(HoodieCommitException, match="came too late"), late_handle(contexts[0]):
         pass
     assert files(base_path) == before
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_a_merge_that_ends_after_the_end_deletes_its_change_data(
+    tmp_path: Path, contexts: list[WriteContext], end: str
+) -> None:
+    base_path = init_cdc_table(tmp_path / "t", partition_fields=[])
+    with local_client(base_path) as first:
+        first.upsert(rows(("a", "x", 1)))
+    client = local_client(base_path, auto_commit="false")
+    instant_time = client.start_commit()
+    result = client.upsert(rows(("a", "x", 2)), instant_time)
+    (file_slice,) = TableSnapshot.load(str(base_path)).view().latest_file_slices("")
+    with HoodieMergeHandle(contexts[-1], file_slice, LATE) as handle:
+        (change_data,) = base_path.glob(f".*{LATE.write_token}.cdc")
+        end_it(client, end, instant_time, result)
+        # On a store that shows a file while it is written it is there again.
+        change_data.touch()
+        before = files(base_path)
+        with pytest.raises(HoodieCommitException, match="came too late"):
+            handle.close()
+    assert files(base_path) == before
+    assert not list(base_path.rglob(f"*{LATE.write_token}*"))
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])
