@@ -267,7 +267,7 @@ class History:
 
 @pytest.mark.filterwarnings("ignore:.*readers of table")
 @pytest.mark.parametrize("ordering", [(), "ts"], ids=["the later row", "the larger value"])
-@pytest.mark.parametrize("properties", [{}], ids=["without change data"])
+@pytest.mark.parametrize("properties", [{}, CDC], ids=["without change data", "with change data"])
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("version", [9, 6, 8])
 @pytest.mark.parametrize("seed", range(4))
