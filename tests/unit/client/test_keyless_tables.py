@@ -290,6 +290,21 @@ def test_services_and_time_travel_keep_rows_and_keys(path: str) -> None:
     assert validated.is_right, str(validated)
 
 
+def test_change_data_tells_each_change_of_a_row(tmp_path: Path, table_type: str, version: int) -> None:
+    table = hoodie.Table.create(
+        tmp_path / "t", rows(("a", 1), ("b", 2), ("c", 3)), record_key_fields="generated", table_type=table_type,
+        table_version=version, properties={"hoodie.table.cdc.enabled": "true"},
+    )  # fmt: skip
+    since = table.changes(deletes=True).until
+    table.insert(rows(("a", 1)))
+    table.update(where="p = 'b'", set={"v": 20})
+    table.update(where="p = 'b'", set={"v": 21})
+    table.delete(where="p = 'c'")
+    found = table.changes(since=since, deletes=True).rows.to_pylist()
+    images = [(c["op"], *((c[side] or {}).get("v") for side in ("before", "after"))) for c in found]
+    assert sorted(images, key=str) == [("d", 3, None), ("i", None, 1), ("u", 2, 20), ("u", 20, 21)]
+
+
 def test_an_incremental_query_gives_the_changes(path: str) -> None:
     table = hoodie.Table(path)
     known = table.changes().until
