@@ -460,9 +460,11 @@ class _Planner:
 
     def _of_end(self) -> list[ChangeTask]:
         """The tasks of a range from the beginning of the table: all rows at its end are inserts."""
-        if self._range.until is None:
-            return []
         end = self._range.commits.end
+        if self._range.until is None:
+            if end is not None:
+                self._refuse_archived()
+            return []
         view = self._snapshot.view(self._range.state_at(end))
         partitions = self._possible(view.list_partitions())
         states = self._states_at(end, partitions)
@@ -497,8 +499,10 @@ class _Planner:
         """
         if self._snapshot.active_timeline.layout.has_completion_times:
             return
-        earliest = last_archived(self._snapshot, self._range.commits.begin or "0")
-        if earliest is not None:
+        archived = last_archived(self._snapshot, self._range.commits.begin or "0")
+        if archived is not None:
+            # Files of later commits may have been cleaned.
+            earliest = earliest_begin(self._snapshot) or archived
             raise HoodieMissingChangesException(
                 f"changes of {self._snapshot.base_path} {self._range.commits}: commits of the range are archived. "
                 f"Begin at {earliest} or later. {_KEEP_MORE}",

@@ -253,6 +253,35 @@ def test_changes_need_an_incremental_query(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("stores", [False, True])
+@pytest.mark.parametrize("version", [6, 9])
+def test_ranges_that_end_in_the_archive_are_refused_with_a_begin_that_works(
+    tmp_path: Path, version: int, stores: bool
+) -> None:
+    properties = {
+        "hoodie.table.cdc.enabled": str(stores).lower(),
+        "hoodie.keep.min.commits": 3,
+        "hoodie.keep.max.commits": 4,
+        "hoodie.clean.commits.retained": 1,
+    }
+    path = str(tmp_path / "t")
+    for number in range(9):
+        data = pa.table({"id": [f"k{number}", "a"], "v": [number, number]})
+        hoodie.write_table(data, path, record_key_fields="id", table_version=version, properties=properties)
+    table = hoodie.Table(path)
+    active = {found.instant_time for found in table.history()}
+    archived = [found for found in table.history(archived=True) if found.operation and found.instant_time not in active]
+    assert len(archived) > 2
+    for end in [found.completion_time if version > 6 else found.instant_time for found in archived]:
+        with pytest.raises(HoodieMissingChangesException):
+            table.changes(until=end, deletes=True)
+    if version == 6:
+        with pytest.raises(HoodieMissingChangesException) as raised:
+            table.changes(since=archived[-1].instant_time, deletes=True)
+        assert raised.value.earliest is not None
+        assert table.changes(since=raised.value.earliest, deletes=True).rows.num_rows > 0
+
+
 def test_a_table_without_commits_has_no_changes(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     found, following = changes_of(path, None)
