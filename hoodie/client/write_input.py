@@ -242,6 +242,7 @@ class WriteInput:
         has_keys = RECORD_KEY in data.schema.names
         if generates_keys:
             operation = self._operation_without_key_fields(operation, has_keys)
+            _check_text(data.schema, {RECORD_KEY: RECORD_KEY_META, PARTITION_PATH: PARTITION_PATH_META})
         is_tagged = operation is WriteOperationType.UPSERT_PREPPED
         if is_tagged and not {RECORD_KEY, PARTITION_PATH, CURRENT_FILE_ID} <= set(data.schema.names):
             raise HoodieKeyException(
@@ -544,3 +545,26 @@ class _KeysWhere:
     def __call__(self, task: TaskIdentity, planned: PlannedSlice) -> Iterator[pa.RecordBatch]:
         for batch in planned.reader(self.context).scan():
             yield pa.RecordBatch.from_arrays(batch.columns, names=[RECORD_KEY, PARTITION_PATH])
+
+
+def _check_text(schema: pa.Schema, columns: Mapping[str, str]) -> None:
+    """Refuse keys and paths of rows that are no text.
+
+    Args:
+        schema: The columns in flight.
+        columns: Their names -> the names that users know.
+
+    Raises:
+        HoodieKeyException: A column has another type.
+    """
+    for name, told in columns.items():
+        if name not in schema.names:
+            continue
+        kind = schema.field(name).type
+        values = kind.value_type if pa.types.is_dictionary(kind) else kind
+        is_text = pa.types.is_string(values) or pa.types.is_large_string(values) or pa.types.is_string_view(values)
+        if not (is_text or pa.types.is_null(values)):
+            raise HoodieKeyException(
+                f"{told} is {kind}, and it names stored rows, so it must be text, as readers give it; "
+                "nothing was written"
+            )

@@ -28,6 +28,7 @@ from hoodie.common.table.cdc.cdc_schemas import AFTER, BEFORE, OP
 from hoodie.common.table.commit_marks import MarkedCommit, marked_commits
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant_time import is_after
 from hoodie.common.util.shown_table import plural
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_config import HoodieWriteConfig
@@ -52,7 +53,8 @@ from hoodie.storage.storage_path import normalise_path
 from hoodie.table.open_table import find_table, look_as_writer
 
 POSITION_KEY: Final = "hoodie.follow.position"
-"""The extra metadata of a copy's commits that holds the position, as JSON: ``{"source": .., "until": ..}``."""
+"""The extra metadata of a copy's commits that holds the position: JSON of ``source``, ``until`` and ``by``."""
+_REQUEST, _COMPLETION = "request", "completion"
 _LATEST = "OverwriteWithLatestAvroPayload"
 _FROM_SCRATCH = "follow(..., from_scratch=True) copies all rows anew, in one commit"
 
@@ -95,16 +97,19 @@ class FollowPosition:
     Attributes:
         source: The name of the source.
         until: The time of the source.
+        is_completion: Whether it is a time of completion, as in versions 8 and 9; else of a request, as in version 6.
         instant_time: The commit of the copy that holds the position.
     """
 
     source: str
     until: str
+    is_completion: bool
     instant_time: str = ""
 
     def to_metadata(self) -> dict[str, str]:
         """The extra metadata of a commit that takes the copy to this position."""
-        return {POSITION_KEY: json.dumps({"source": self.source, "until": self.until})}
+        by = _COMPLETION if self.is_completion else _REQUEST
+        return {POSITION_KEY: json.dumps({"source": self.source, "until": self.until, "by": by})}
 
     @classmethod
     def of(cls, commit: MarkedCommit, base_path: str) -> Self:
@@ -120,7 +125,8 @@ class FollowPosition:
         text = commit.extra_metadata[POSITION_KEY]
         try:
             value = json.loads(text)
-            return cls(str(value["source"]), str(value["until"]), commit.instant.requested_time)
+            by = (_REQUEST, _COMPLETION).index(value["by"])
+            return cls(str(value["source"]), str(value["until"]), bool(by), commit.instant.requested_time)
         except (ValueError, KeyError, TypeError) as error:
             raise HoodieCorruptedDataException(
                 f"{commit.source} of {base_path} has {POSITION_KEY} = {text!r}, which is no position of hoodie; "
@@ -152,6 +158,11 @@ class Following:
         Raises:
             HoodieException: See `hoodie.Table.follow`.
         """
+        if self.config.payload.partial_update:
+            raise HoodieConfigException(
+                f"hoodie.write.partial.update = true, and a copy takes whole rows: leave it out for "
+                f"{self.config.base_path}"
+            )
         source = self.load_source()
         name = self.identity or normalise_path(source.base_path)
         if normalise_path(source.base_path) == normalise_path(self.config.base_path):
@@ -201,7 +212,7 @@ class Following:
             replaces = copy is not None and bool(copy.active_timeline.completed_writes())
             operation = "insert_overwrite_table" if replaces else "bulk_insert"
             known = None if marked is None else marked.instant.requested_time
-            result = self._write(operation, reader, FollowPosition(name, until), known)
+            result = self._write(operation, reader, FollowPosition(name, until, has_completion_times(source)), known)
         return FollowResult(
             result.instant_time, None, until, result.inserted_count, service_errors=result.service_errors
         )
@@ -226,7 +237,7 @@ class Following:
 
     def _copy_changes(self, source: TableSnapshot, position: FollowPosition) -> FollowResult:
         try:
-            check_commit_is_there(source, position.until)
+            _check_position(source, position)
             plan = self.changes(position.until)
         except HoodieException as error:
             error.add_note(
@@ -237,7 +248,7 @@ class Following:
         if until is None or until == position.until:
             return FollowResult(None, position.until, position.until)
         rows = rows_of_changes(plan.batches(), plan.schema, is_compared=plan.is_compared)
-        to = FollowPosition(position.source, until)
+        to = FollowPosition(position.source, until, has_completion_times(source))
         result = self._write("upsert", MadeOfTable(lambda _: rows), to, position.instant_time)
         return FollowResult(
             result.instant_time,
@@ -304,6 +315,38 @@ def rows_of_changes(changes: Iterable[pa.RecordBatch], schema: pa.Schema, *, is_
     return pa.concat_tables(parts).take(pa.array(order))
 
 
+def has_completion_times(source: TableSnapshot) -> bool:
+    """Whether positions in a source are times of completion."""
+    return source.active_timeline.layout.has_completion_times
+
+
+def _check_position(source: TableSnapshot, position: FollowPosition) -> None:
+    """Refuse a position that the source does not have, or not any more.
+
+    After an upgrade to a version with times of completion, the time of a request stays a right begin: what was
+    requested later was completed later, and what was requested earlier may come once more.
+
+    Raises:
+        HoodieException: It has not.
+    """
+    if position.is_completion == has_completion_times(source):
+        check_commit_is_there(source, position.until)
+        return
+    timeline = source.active_timeline
+    if position.is_completion:
+        raise HoodieException(
+            f"{source.base_path} was brought to version {source.table_config.table_version}, where commits have no "
+            f"times of completion, so the changes after {position.until} cannot be told"
+        )
+    archived = timeline.newest_archived_time()
+    if timeline.completed_writes().contains(position.until):
+        return
+    if archived is None or is_after(position.until, archived) or not source.archived_timeline.contains(position.until):
+        raise HoodieException(
+            f"{source.base_path} has no commit {position.until}: it was undone, or the table was made anew"
+        )
+
+
 def _refuse_source(source: HoodieTableConfig, path: str) -> None:
     if not source.record_key_fields:
         raise HoodieNotSupportedException(
@@ -330,6 +373,8 @@ def _check_same_rows(theirs: HoodieTableConfig, ours: HoodieTableConfig, copy: s
     ]
     payload = (ours.payload_class or _LATEST).rpartition(".")[2]
     is_latest = payload == _LATEST if ours.merge_mode is None else ours.merge_mode is MergeMode.COMMIT_TIME_ORDERING
+    if not ours.populate_meta_fields:
+        problems.append("it stores no meta columns (hoodie.populate.meta.fields=false), by which rows are found")
     if ours.ordering_fields or not is_latest:
         problems.append(
             "it chooses among rows by an ordering field or a merge mode of its own, so a row of the source could lose: "

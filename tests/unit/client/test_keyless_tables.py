@@ -212,6 +212,15 @@ def test_an_upsert_without_keys_inserts_where_an_option_says_so(path: str) -> No
     assert content(path) == [("x", 1), ("x", 1), ("x", 1), ("y", 20)]
 
 
+@pytest.mark.parametrize("column", [KEY, PATH])
+def test_keys_that_are_no_text_are_refused(path: str, column: str) -> None:
+    read = hoodie.read_table(path)
+    wrong = read.set_column(read.schema.get_field_index(column), column, pa.array(range(read.num_rows)))
+    with pytest.raises(HoodieKeyException, match=f"{column} is int64, and it names stored rows"):
+        hoodie.write_table(wrong, path, operation="upsert")
+    assert hoodie.read_table(path) == read
+
+
 def test_rows_that_were_deleted_meanwhile_are_not_brought_back(path: str) -> None:
     read = hoodie.read_table(path)
     hoodie.Table(path).delete(where="v = 2")

@@ -460,6 +460,50 @@ def test_a_source_that_was_restored_is_refused(tmp_path: Path, table_version: in
     check_same(copy, source)
 
 
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_source_that_was_upgraded_is_followed_on_and_one_that_was_downgraded_is_not(
+    tmp_path: Path, table_type: str
+) -> None:
+    source, copy = make(tmp_path / "source", table_version=6, table_type=table_type), Table(tmp_path / "copy")
+    source.upsert([row(1, 1)])
+    copy.follow(source)
+    source.upsert([row(2, 2)])
+    source.upgrade(9)
+    source.delete(where="id = 'k3'")
+    source.upsert([row(1, 4)])
+    copy.follow(source)
+    check_same(copy, source)
+    source.upsert([row(1, 5)])
+    copy.follow(source)
+    check_same(copy, source)
+    source.downgrade(6)
+    with pytest.raises(HoodieException, match="was brought to version 6") as raised:
+        copy.follow(source)
+    assert "from_scratch=True" in raised.value.__notes__[-1]
+    copy.follow(source, from_scratch=True)
+    check_same(copy, source)
+
+
+def test_an_upgraded_source_without_the_commit_of_the_position_is_refused(tmp_path: Path) -> None:
+    source, copy = make(tmp_path / "source", table_version=6), Table(tmp_path / "copy")
+    held = source.savepoint()
+    source.upsert([row(1, 1)])
+    copy.follow(source)
+    source.restore(held.instant_time)
+    source.upgrade(9)
+    with pytest.raises(HoodieException, match="it was undone, or the table was made anew"):
+        copy.follow(source)
+
+
+@pytest.mark.parametrize("name", ["hoodie.populate.meta.fields", "hoodie.write.partial.update"])
+def test_a_copy_that_could_not_be_brought_up_to_date_is_not_made(tmp_path: Path, name: str) -> None:
+    source = make(tmp_path / "source")
+    copy = Table(tmp_path / "copy", properties={name: str(name.endswith("update")).lower()})
+    with pytest.raises(HoodieConfigException, match=name):
+        copy.follow(source)
+    assert not (tmp_path / "copy").exists()
+
+
 def test_a_source_that_was_made_anew_is_refused(tmp_path: Path) -> None:
     source, copy = make(tmp_path / "source"), Table(tmp_path / "copy")
     copy.follow(source)
