@@ -24,6 +24,7 @@ from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_features import is_unknown, problems
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant_time import newest
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
@@ -152,7 +153,7 @@ def _newest_time(table: TableSnapshot) -> str:
     """
     times = [instant.requested_time for instant in table.active_timeline]
     times += [instant.requested_time for instant in table.archived_timeline] if not times else []
-    return max(times, default=_BEFORE_ALL)
+    return newest(times) or _BEFORE_ALL
 
 
 def _with_logging_mode(
