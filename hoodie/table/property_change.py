@@ -24,8 +24,8 @@ from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_features import is_unknown, problems
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant_time import newest
 from hoodie.common.table.table_summary import SummaryTable
+from hoodie.common.table.timeline.instant_time import newest
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieException
