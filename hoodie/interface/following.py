@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,6 +22,8 @@ from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.new_table import config_of_new_table, table_to_create
 from hoodie.client.write_input import MadeOfTable
 from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.data.equal_rows import equal_rows
+from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.record_columns import COMMIT_TIME_META, META_COLUMN_SET, OPERATION, reserved_field
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.common.table.cdc.cdc_operation import HoodieCDCOperation
@@ -247,7 +250,10 @@ class Following:
         until = plan.next_begin
         if until is None or until == position.until:
             return FollowResult(None, position.until, position.until)
-        rows = rows_of_changes(plan.batches(), plan.schema, is_compared=plan.is_compared)
+        images = pa.schema(list(plan.schema.field(AFTER).type))
+        fields = source.table_config.partition_fields
+        partition_columns = {top_level_name(images, field) for field in fields} & set(images.names)
+        rows = rows_of_changes(plan.batches(), plan.schema, partition_columns, is_compared=plan.is_compared)
         to = FollowPosition(position.source, until, has_completion_times(source))
         result = self._write("upsert", MadeOfTable(lambda _: rows), to, position.instant_time)
         return FollowResult(
@@ -281,38 +287,55 @@ class Following:
             )
 
 
-def rows_of_changes(changes: Iterable[pa.RecordBatch], schema: pa.Schema, *, is_compared: bool) -> pa.Table:
+def rows_of_changes(
+    changes: Iterable[pa.RecordBatch], schema: pa.Schema, partition_columns: Iterable[str], *, is_compared: bool
+) -> pa.Table:
     """The rows to upsert, of which the last one of a key is the key's last change.
 
     Args:
         changes: Changes in the order of their commits, in the typed form: ``op`` (string), ``_hoodie_commit_time``
             (string), ``before`` and ``after`` (structs of the table's columns).
         schema: Their schema.
+        partition_columns: The columns that name folders. An update that changes them deletes the row before too: an
+            index over all partitions may leave rows in a folder that their columns do not name, and a copy does not.
         is_compared: Whether they are the differences of two states, which have no order.
 
     Returns:
         The images after the changes, of deleted rows those before, with the operation of each row (``OPERATION``,
         int8).
     """
-    table = pa.Table.from_batches(changes, schema)
+    table = pa.Table.from_batches(changes, schema).combine_chunks()
     places: dict[str, int] = {}
     times = table.column(COMMIT_TIME_META).combine_chunks().dictionary_encode()
     of_times = [0 if is_compared else places.setdefault(time, len(places)) for time in times.dictionary.to_pylist()]
     of_rows = np.array(of_times, dtype=np.int64)[times.indices.to_numpy()]
-    is_delete = pc.equal(table.column(OP), HoodieCDCOperation.DELETE.value)
-    parts = []
-    for image, chosen, operation in (
-        (BEFORE, is_delete, RecordOperation.DELETE),
-        (AFTER, pc.invert(is_delete), RecordOperation.UPSERT),
+    is_delete = np.asarray(pc.equal(table.column(OP), HoodieCDCOperation.DELETE.value))
+    is_gone = is_delete | _has_moved(table, partition_columns)
+    parts, order = [], []
+    # Within a commit a row may be deleted with a file group that is replaced, and be inserted into another one.
+    for rank, image, chosen, operation in (
+        (0, BEFORE, is_gone, RecordOperation.DELETE),
+        (1, AFTER, ~is_delete, RecordOperation.UPSERT),
     ):
-        images = table.column(image).filter(chosen).combine_chunks()
+        images = table.column(image).filter(pa.array(chosen)).combine_chunks()
         rows = pa.Table.from_arrays(images.flatten(), schema=pa.schema(list(images.type)))
         operations = pa.array(np.full(len(images), int(operation), dtype=np.int8))
         parts.append(rows.append_column(reserved_field(OPERATION), operations))
-    # Within a commit a row may be deleted with a file group that is replaced, and be inserted into another one.
-    of_parts = [of_rows[np.asarray(is_delete)], of_rows[~np.asarray(is_delete)]]
-    order = np.lexsort((np.repeat((0, 1), [len(part) for part in of_parts]), np.concatenate(of_parts)))
-    return pa.concat_tables(parts).take(pa.array(order))
+        order.append(of_rows[chosen] * 2 + rank)
+    return pa.concat_tables(parts).take(pa.array(np.argsort(np.concatenate(order), kind="stable")))
+
+
+def _has_moved(changes: pa.Table, partition_columns: Iterable[str]) -> npt.NDArray[np.bool_]:
+    """Whether changes are updates that change one of some columns."""
+    is_update = np.asarray(pc.equal(changes.column(OP), HoodieCDCOperation.UPDATE.value))
+    has_moved = np.zeros(len(is_update), dtype=np.bool_)
+    if is_update.any():
+        before, after = (
+            changes.column(image).filter(pa.array(is_update)).combine_chunks() for image in (BEFORE, AFTER)
+        )
+        for name in partition_columns:
+            has_moved[is_update] |= ~equal_rows(pc.struct_field(before, name), pc.struct_field(after, name))
+    return has_moved
 
 
 def has_completion_times(source: TableSnapshot) -> bool:

@@ -13,6 +13,7 @@ READERS = {
     "hoodie/common/table/table_meta_client.py",
     "hoodie/interface/changed_rows.py",
     "hoodie/interface/table.py",
+    "hoodie/query/change_planner.py",
     "hoodie/query/planner.py",
     "hoodie/spark/data_source_reader.py",
     "hoodie/spark/data_source_stream.py",

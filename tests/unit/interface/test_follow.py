@@ -106,6 +106,28 @@ def test_a_key_of_several_partitions_has_a_row_in_each(tmp_path: Path) -> None:
     check_same(copy, source)
 
 
+@pytest.mark.parametrize("stored", [{}, CDC], ids=["without change data", "with change data"])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_row_that_stays_in_a_folder_of_another_value_is_once_in_the_copy(
+    tmp_path: Path, table_type: str, stored: dict[str, str]
+) -> None:
+    """An index over all partitions may leave a row in its folder when its partition column changes."""
+    source = make(tmp_path / "source", table_type=table_type, properties=stored)
+    stays = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "false"}
+    copy = Table(tmp_path / "copy")
+    copy.follow(source)
+    for number, city in enumerate(("paris", "rome", "bern", "paris")):
+        source.upsert([row(1, number, city), row(2, number, city)], properties=stays)
+        copy.follow(source)
+        check_same(copy, source)
+    for number, city in enumerate(("oslo", "rome", "bern")):
+        source.upsert([row(1, 10 + number, city), row(2, 10 + number, city)], properties=stays)
+    source.upsert([row(3, 7, "nice")], properties=stays)
+    Table(source.path, properties=stays).delete(where="id = 'k3'")
+    copy.follow(source)
+    check_same(copy, source)
+
+
 def test_a_source_that_only_moved_rows_moves_the_position(tmp_path: Path) -> None:
     source, copy = make(tmp_path / "source"), Table(tmp_path / "copy")
     first = copy.follow(source)
