@@ -558,7 +558,8 @@ class Table(TableReads):
 
         The copy is made with the record key, the partitions and the columns of the source. Rows and position are one
         commit of the copy: a call that died is repeated, and of two calls at a time one fails. Only these calls should
-        write rows to it. The changes since the last call are held in memory. They are read from the change data
+        write rows to it. Of a key that the source holds several times in a partition, the copy may have one row or
+        several. The changes since the last call are held in memory. They are read from the change data
         that the source stores (``hoodie.table.cdc.enabled``); where it stores none, two states of its files are
         compared. Either needs files that the source has cleaned at some time: call this more often than that.
 

@@ -358,7 +358,12 @@ class _Planner:
             (join(self._snapshot.base_path, name), size) for name, size in (stat.cdc_stats or {}).items()
         )
         self._checked += [(instant, path) for path, _ in change_files]
-        task = attrs.evolve(task, change_files=change_files, previous=(group.file_id, stat.prev_commit))
+        task = attrs.evolve(
+            task,
+            change_files=change_files,
+            previous=(group.file_id, stat.prev_commit),
+            begin_after=self._range.time_of(instant),
+        )
         if self._mode is HoodieCDCSupplementalLoggingMode.DATA_BEFORE_AFTER:
             return task
         if stat.num_inserts or stat.num_update_writes:
@@ -393,6 +398,9 @@ class _Planner:
         own = {file_name(stat.path or "") for stat in stats}
         needed = set(own)
         for stat in stats:
+            if after is not None and is_after(after.file_slice.base_instant_time, stat.prev_commit):
+                # A compaction was completed before the commit, so its log file belongs to the compaction's slice.
+                continue
             needed.update(name for name in (stat.base_file, *(stat.log_files or ())) if name and not _is_cdc(name))
         lacking = sorted(needed - names)
         if after is None or lacking:

@@ -308,6 +308,7 @@ class ChangeTask:
         part: The part of its changes.
         previous: The file id, and the instant of the base file before, of stored changes: files that were written in
             another mode than the table's may need it.
+        begin_after: The begin of a range without the commit of stored changes.
     """
 
     case: HoodieCDCInferenceCase
@@ -321,6 +322,7 @@ class ChangeTask:
     log_files: tuple[HoodieLogFile, ...] = ()
     part: ChangePart = ChangePart.ALL
     previous: tuple[str, str] | None = None
+    begin_after: str = ""
 
     @property
     def size_bytes(self) -> int:
@@ -498,7 +500,7 @@ class ChangeTask:
                 return (SliceState(found, VisibleInstants.of(())),)
         raise HoodieMissingFileException(
             f"{change_file} does not store the rows before its changes, and the base file that holds them was cleaned: "
-            f"begin after commit {self.time}"
+            f"begin at {self.begin_after or self.time} or later"
         )
 
     def _looked_up(

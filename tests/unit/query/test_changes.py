@@ -171,6 +171,37 @@ def test_changes_have_the_operation_the_commit_and_the_rows_before_and_after(tmp
     ]
 
 
+@pytest.mark.parametrize("mode", ["NON_BLOCKING_CONCURRENCY_CONTROL", "OPTIMISTIC_CONCURRENCY_CONTROL"])
+@pytest.mark.parametrize("stores", [True, False])
+@pytest.mark.parametrize("version", [9, 8])
+def test_a_log_file_that_is_completed_after_a_compaction_has_its_changes(
+    tmp_path: Path, version: int, stores: bool, mode: str
+) -> None:
+    path = str(tmp_path / "t")
+    stored = {"hoodie.table.cdc.enabled": "true"} if stores else {}
+    init_table(path, table_version=version, table_type="MERGE_ON_READ", properties=stored)
+    options = {
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+        "hoodie.write.concurrency.mode": mode,
+        "hoodie.cleaner.policy.failed.writes": "LAZY",
+        "hoodie.index.type": "BUCKET",
+        "hoodie.bucket.index.num.buckets": 1,
+    }
+    with local_client(path, options) as client:
+        client.upsert(rows(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+        client.upsert(rows(("a", "x", 2, 2.0)))
+    known = changes_of(path, None)[1]
+    with local_client(path, {**options, "hoodie.auto.commit": "false"}) as slow, local_client(path, options) as client:
+        instant = slow.start_commit()
+        late = slow.upsert(rows(("b", "x", 3, 3.0)), instant)
+        planned = client.schedule_compaction()
+        assert planned is not None
+        client.compact(planned)
+        slow.commit(instant, late)
+    (change,) = hoodie.read_table(path, query_type="incremental", query_format="cdc", begin=known).to_pylist()
+    assert (change["op"], change["before"]["fare"], change["after"]["fare"]) == ("u", 1.0, 3.0)
+
+
 @pytest.mark.parametrize("version", [9, 6, 8])
 def test_a_row_that_comes_back_is_an_insert(tmp_path: Path, version: int) -> None:
     """An ordering field decides: after a delete, a row that loses makes the row of the base file visible again."""
