@@ -136,6 +136,12 @@ def before(table: Path, time: str) -> None:
             path.unlink()
 
 
+def last_before(by_instant: dict[str, Rows], time: str, key: str) -> dict[str, Any] | None:
+    """The record of a key that an earlier instant left."""
+    earlier = [one for one in sorted(by_instant) if one < time and key in by_instant[one]]
+    return by_instant[earlier[-1]][key] if earlier else None
+
+
 @pytest.mark.one_in(4)
 def test_statistics_of_partitions_of_each_commit_are_those_of_hudi(
     real_records: list[StoredRecords], tmp_path: Path
@@ -161,8 +167,11 @@ def test_statistics_of_partitions_of_each_commit_are_those_of_hudi(
                 if mine[key] == row:
                     counts[version, "equal"] += 1
                     continue
-                # Hudi counts the files of groups that a clustering has replaced.
-                is_wider = any(time >= one for one in clusterings) and mine[key]["value_count"] < row["value_count"]
+                # Hudi counts the files of groups that a clustering has replaced. Where the ranges go on from such a
+                # record of Hudi, they count them too, and Hudi's next record does not.
+                is_wider = any(time >= one for one in clusterings) and (
+                    mine[key]["value_count"] < row["value_count"] or mine[key] == last_before(by_instant, time, key)
+                )
                 assert is_wider or (path.name, time) == PARTIAL, (path, time)
                 counts[version, "wider"] += 1
     assert counts[8, "equal"] > 50
