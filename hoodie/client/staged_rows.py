@@ -132,7 +132,7 @@ def read_staged(storage: HoodieStorage, files: Sequence[StagedFile], schema: pa.
     for file in files:
         num_rows = 0
         try:
-            with storage.open_input_file(file.path) as source, pa.ipc.open_stream(source) as reader:
+            with storage.open_input_stream(file.path) as source, pa.ipc.open_stream(source) as reader:
                 for batch in reader:
                     num_rows += batch.num_rows
                     yield batch

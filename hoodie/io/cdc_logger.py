@@ -153,7 +153,7 @@ class HoodieCDCLogger:
         Raises:
             HoodieIOException: Storage failed.
         """
-        with self._context.storage.open_input_file(path) as source:
+        with self._context.storage.open_input_stream(path) as source:
             while part := source.read(_COPIED_BYTES):
                 self._write(part)
 

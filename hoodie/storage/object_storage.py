@@ -262,10 +262,17 @@ class ObjectStorage(HoodieStorage):
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         """Open a file for random access; see `HoodieStorage.open_input_file`."""
+        return self._opened(path, is_sequential=False)
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        """Open a file to be read from its beginning on; see `HoodieStorage.open_input_stream`."""
+        return self._opened(path, is_sequential=True)
+
+    def _opened(self, path: str, *, is_sequential: bool) -> pa.NativeFile:
         found = self._head(path)
         if found is None:
             raise FileNotFoundError(f"Opening {path}: there is no such file")
-        return pa.PythonFile(ObjectReader(self._calls, path, found.size_bytes), mode="r")
+        return pa.PythonFile(ObjectReader(self._calls, path, found.size_bytes, is_sequential=is_sequential), mode="r")
 
     def open_output_stream(self, path: str) -> pa.NativeFile:
         """Open a data file for writing; see `HoodieStorage.open_output_stream`.

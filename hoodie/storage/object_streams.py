@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -28,15 +28,21 @@ _READ_AHEAD_BYTES = 64 * 1024
 class ObjectReader:
     """An object as a binary file: each read that the block in memory does not answer is one request of a range.
 
-    Each thread has its own position. Arrow moves the position to find the size of a file, also while another thread
-    reads at an offset.
+    Each thread has its own position, unless the object is read from its beginning on. Arrow moves the position to find
+    the size of a file, also while another thread reads at an offset.
+
+    Args:
+        calls: The calls of the store.
+        path: Full path of the object.
+        size: Its length in bytes.
+        is_sequential: Whether one reader after the other reads on where the last one stopped, whatever their threads.
     """
 
-    def __init__(self, calls: ObjectStoreCalls, path: str, size: int) -> None:
+    def __init__(self, calls: ObjectStoreCalls, path: str, size: int, *, is_sequential: bool = False) -> None:
         self._calls = calls
         self._path = path
         self._size = size
-        self._positions = threading.local()
+        self._positions: Any = SimpleNamespace() if is_sequential else threading.local()
         self._block = (0, b"")
         self.closed = False
 

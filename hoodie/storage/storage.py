@@ -155,11 +155,21 @@ class HoodieStorage(ABC):
 
     @abstractmethod
     def open_input_file(self, path: str) -> pa.NativeFile:
-        """Open a file for random access reads.
+        """Open a file for reads at offsets, also by several threads.
+
+        Its position may be another one in each thread: what reads on from a position takes `open_input_stream`.
 
         Raises:
             FileNotFoundError: There is no such file.
         """
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        """Open a file to be read from its beginning on: it has one position, whichever thread reads on.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+        """
+        return self.open_input_file(path)
 
     @abstractmethod
     def open_output_stream(self, path: str) -> pa.NativeFile:
@@ -181,7 +191,7 @@ class HoodieStorage(ABC):
         Raises:
             FileNotFoundError: There is no such file.
         """
-        with self.open_input_file(source) as given:
+        with self.open_input_stream(source) as given:
             stream = self.open_output_stream(target)
             try:
                 while chunk := given.read(_MOVED_AT_ONCE_BYTES):

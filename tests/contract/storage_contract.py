@@ -175,6 +175,8 @@ class StorageContract:
             storage.read(join(base, "missing_one"))
         with pytest.raises(FileNotFoundError, match="missing_one"):
             storage.open_input_file(join(base, "missing_one"))
+        with pytest.raises(FileNotFoundError, match="missing_one"):
+            storage.open_input_stream(join(base, "missing_one"))
 
     def test_status_tells_files_directories_and_nothing_apart(self, storage: HoodieStorage, base: str) -> None:
         storage.create_if_absent(join(base, "d/file"), b"12345")
@@ -327,6 +329,20 @@ class StorageContract:
             assert one.read(5) == b"01234"
             assert two.read(5) == b"01234"
             assert one.read(5) == b"56789"
+
+    def test_a_stream_has_one_position_whichever_thread_reads_on(self, storage: HoodieStorage, base: str) -> None:
+        path = join(base, "file")
+        batches = [pa.record_batch({"a": [number]}) for number in range(4)]
+        with storage.open_output_stream(path) as out, pa.ipc.new_stream(out, batches[0].schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        with storage.open_input_stream(path) as file, ThreadPoolExecutor(1) as other:
+            first = file.read(3) + other.submit(file.read, 4).result() + file.read(5)
+        assert first == storage.read(path)[:12]
+        with storage.open_input_stream(path) as file, ThreadPoolExecutor(1) as other:
+            reader = pa.ipc.open_stream(file)
+            calls = [reader.read_next_batch, lambda: other.submit(reader.read_next_batch).result()] * 2
+            assert [call() for call in calls] == batches
 
     @pytest.mark.parametrize("name", ODD_NAMES)
     def test_odd_names_are_taken_literally(self, storage: HoodieStorage, base: str, name: str) -> None:

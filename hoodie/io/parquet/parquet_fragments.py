@@ -51,7 +51,7 @@ class StorageHandler(fs.FileSystemHandler):  # type: ignore[misc]
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
         """Open a file for reading."""
-        return self.storage.open_input_file(path)
+        return self.storage.open_input_stream(path)
 
     def get_file_info(self, paths: list[str]) -> list[fs.FileInfo]:
         """Sizes of files."""

@@ -203,7 +203,7 @@ def remove_orphan_files(
 
 
 def _copy(storage: HoodieStorage, path: str, backup: HoodieStorage, target: str, size_bytes: int) -> None:
-    with storage.open_input_file(path) as source, written_file(backup, target) as out:
+    with storage.open_input_stream(path) as source, written_file(backup, target) as out:
         while chunk := source.read(_COPIED_AT_ONCE):
             out.write(chunk)
     copied = backup.file_status(target)

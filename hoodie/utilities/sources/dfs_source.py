@@ -239,7 +239,7 @@ def opened(
         HoodieReadFromSourceException: The name tells a compression that is not known.
         HoodieIOException: Storage failed.
     """
-    with storage.open_input_file(file.path) as content, decompressed(content, file.path) as text:
+    with storage.open_input_stream(file.path) as content, decompressed(content, file.path) as text:
         yield text if part is None else LinesOfPart(text, part)
 
 

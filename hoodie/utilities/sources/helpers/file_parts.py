@@ -138,7 +138,7 @@ class LineNumbers:
         """The number of lines before the part; the file is read up to it."""
         if self.part is None or self.part.start == 0:
             return 0
-        with self.storage.open_input_file(self.file.path) as content:
+        with self.storage.open_input_stream(self.file.path) as content:
             left = first_line(content, self.part)
             content.seek(0)
             count = 0

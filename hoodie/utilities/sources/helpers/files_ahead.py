@@ -65,6 +65,10 @@ class _FilesAhead:
         """Open a file; see `HoodieStorage.open_input_file`."""
         return pa.BufferReader(self.read(path)) if path in self._begun else self._storage.open_input_file(path)
 
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        """Open a file to be read from its beginning on; see `HoodieStorage.open_input_stream`."""
+        return pa.BufferReader(self.read(path)) if path in self._begun else self._storage.open_input_stream(path)
+
     def file_status(self, path: str) -> FileStatus | None:
         """The status of a file after it was fetched; see `HoodieStorage.file_status`."""
         return self._looked_up.pop(path) if path in self._looked_up else self._storage.file_status(path)
