@@ -75,6 +75,7 @@ def test_a_table_has_no_key_fields_and_a_generator_of_its_partition_path(path: s
         assert stored["hoodie.record.merge.mode"] == "COMMIT_TIME_ORDERING"
 
 
+@pytest.mark.table_version(9)
 @pytest.mark.parametrize(
     ("partition_fields", "kind"), [([], "NON_PARTITION"), (["p"], "SIMPLE"), (["p", "v"], "COMPLEX")]
 )
@@ -479,6 +480,7 @@ def test_rows_without_keys_have_no_plan_of_an_upsert(path: str) -> None:
     assert hoodie.Table(path).explain_upsert(read).updates == 1
 
 
+@pytest.mark.table_version(9)
 def test_a_secondary_index_finds_rows(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     hoodie.write_table(rows(("x", 1), ("y", 2)), path, record_key_fields="generated", partition_fields="p")
