@@ -53,7 +53,7 @@ from hoodie.query.planner import narrowed, plan_of
 from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import TableQuery
 from hoodie.storage.storage_path import normalise_path
-from hoodie.table.open_table import find_table, look_as_writer
+from hoodie.table.open_table import find_table
 
 POSITION_KEY: Final = "hoodie.follow.position"
 """The extra metadata of a copy's commits that holds the position: JSON of ``source``, ``until`` and ``by``."""
@@ -175,7 +175,7 @@ class Following:
         marked = None if copy is None else newest_marked(copy)
         if copy is not None:
             _check_same_rows(source.table_config, copy.table_config, self.config.base_path, source.base_path)
-            self._check_index(copy)
+            _refuse_index_over_partitions(config_of_table(self.config, TableLayout(copy)), copy.table_config)
         if copy is None or self.from_scratch:
             return self._copy_all(name, copy, marked)
         position = None if marked is None else FollowPosition.of(marked, copy.base_path)
@@ -209,8 +209,8 @@ class Following:
             described = self._described(source.table_config)
             new = config_of_new_table(described)
             _check_same_rows(source.table_config, new, described.base_path, source.base_path)
+            _refuse_index_over_partitions(described, new)
             table_to_create(described, source.load_schema()).create()
-            self._check_index(look_as_writer(self.config))
         with scan(narrowed(plan, users, None)) as reader:
             replaces = copy is not None and bool(copy.active_timeline.completed_writes())
             operation = "insert_overwrite_table" if replaces else "bulk_insert"
@@ -269,22 +269,22 @@ class Following:
     # --- both ---------------------------------------------------------------------------------------------------
 
     def _write(self, operation: str, rows: Any, to: FollowPosition, known: str | None) -> HoodieWriteResult:
-        write = attrs.evolve(self.config.write, auto_commit=False)
+        # Of several changes of a key the last one counts, whatever the user combines.
+        write = attrs.evolve(self.config.write, auto_commit=False, combine_before_upsert=True)
         with HoodieLocalWriteClient(attrs.evolve(self.config, write=write)) as client:
             client.check_before_completion(partial(_refuse_moved_position, known=known))
             result: HoodieWriteResult = getattr(client, operation)(rows)
             client.commit(result.instant_time, result, extra_metadata=to.to_metadata())
             return result
 
-    def _check_index(self, copy: TableSnapshot) -> None:
-        """Refuse an index that finds keys in all partitions: in the source a key may be in several."""
-        config = config_of_table(self.config, TableLayout(copy))
-        if copy.table_config.partition_fields and create_index(config).is_global:
-            raise HoodieNotSupportedException(
-                f"{config.index.index_type} finds a key in all partitions, and a copy keeps the rows of each partition "
-                f"of its source: give another hoodie.index.type for {copy.base_path}, such as SIMPLE or "
-                "RECORD_LEVEL_INDEX"
-            )
+
+def _refuse_index_over_partitions(config: HoodieWriteConfig, copy: HoodieTableConfig) -> None:
+    """Refuse an index that finds keys in all partitions: in the source a key may be in several."""
+    if copy.partition_fields and create_index(config).is_global:
+        raise HoodieNotSupportedException(
+            f"{config.index.index_type} finds a key in all partitions, and a copy keeps the rows of each partition of "
+            f"its source: give another hoodie.index.type for {config.base_path}, such as SIMPLE or RECORD_LEVEL_INDEX"
+        )
 
 
 def rows_of_changes(
@@ -436,14 +436,15 @@ def _refuse_moved_position(now: TableSnapshot, instant_time: str, known: str | N
         instant_time: The commit.
         known: The commit with the newest position when the call began; None if there was none.
     """
-    newest = newest_marked(now)
-    if newest is None or newest.instant.requested_time == known:
+    marked = newest_marked(now)
+    newest = None if marked is None else marked.instant.requested_time
+    if newest == known:
         return
+    what = "restored" if newest is None else f"brought up to date by another process, in commit {newest}"
     raise HoodieWriteConflictException(
-        f"{now.base_path} was brought up to date by another process meanwhile, in commit "
-        f"{newest.instant.requested_time}. Nothing of {instant_time} was committed. Call follow again",
+        f"{now.base_path} was {what} meanwhile. Nothing of {instant_time} was committed. Call follow again",
         instant_time=instant_time,
-        other_instants=[newest.instant.requested_time],
+        other_instants=[] if newest is None else [newest],
     )
 
 

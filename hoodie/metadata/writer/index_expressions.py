@@ -30,20 +30,6 @@ BLOOM_FILTERS = MetadataPartitionType.BLOOM_FILTERS.partition_path
 COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
 _IDENTITY = "identity"
 _OF_TEXTS = ("length", "lower", "upper")
-_KEPT_AS_THEY_ARE = (
-    pa.bool_(),
-    pa.int8(),
-    pa.int16(),
-    pa.int32(),
-    pa.int64(),
-    pa.float32(),
-    pa.float64(),
-    pa.string(),
-    pa.date32(),
-    pa.timestamp("us", "UTC"),
-)
-_PRINTED_ALIKE = (pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string())
-"""Types whose values Arrow prints as Java does, as bloom filters need them."""
 _IN_DEFINITIONS_V1 = (
     pa.bool_(),
     pa.int8(),
@@ -55,6 +41,9 @@ _IN_DEFINITIONS_V1 = (
     pa.string(),
 )
 """Types whose ranges have the same form in definitions of version V1 and V2."""
+_KEPT_AS_THEY_ARE = (*_IN_DEFINITIONS_V1, pa.date32(), pa.timestamp("us", "UTC"))
+_PRINTED_ALIKE = (pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string())
+"""Types whose values Arrow prints as Java does, as bloom filters need them."""
 
 
 class UnknownValuesError(Exception):

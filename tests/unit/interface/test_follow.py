@@ -226,6 +226,7 @@ def test_a_lower_ordering_value_of_the_source_comes_to_the_copy(tmp_path: Path) 
 
 
 OTHER_LAYOUTS = {
+    "uncombined": {"hoodie.combine.before.upsert": "false"},
     "merge-on-read": {"hoodie.datasource.write.table.type": "MERGE_ON_READ"},
     "buckets": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"},
 }
@@ -233,10 +234,11 @@ OTHER_LAYOUTS = {
 
 @pytest.mark.parametrize("properties", OTHER_LAYOUTS.values(), ids=OTHER_LAYOUTS)
 def test_the_copy_may_be_stored_in_another_way(tmp_path: Path, properties: dict[str, str]) -> None:
-    source, copy = make(tmp_path / "source"), Table(tmp_path / "copy", properties=properties)
+    source, copy = make(tmp_path / "source", properties=CDC), Table(tmp_path / "copy", properties=properties)
     copy.follow(source)
     for number in range(3):
         source.upsert([row(number, 7), row(40 + number, 1)])
+        source.upsert([row(number, 8), row(40 + number, 2)])
         source.delete(where=f"id = 'k{number + 5}'")
         copy.follow(source)
         check_same(copy, source)
@@ -447,6 +449,7 @@ def test_an_index_over_all_partitions_is_refused(tmp_path: Path) -> None:
     copy = Table(tmp_path / "copy", properties={"hoodie.index.type": "GLOBAL_SIMPLE"})
     with pytest.raises(HoodieNotSupportedException, match=r"GLOBAL_SIMPLE finds a key in all partitions"):
         copy.follow(source)
+    assert not (tmp_path / "copy").exists()
 
 
 def test_the_copy_itself_and_missing_sources_are_refused(tmp_path: Path) -> None:

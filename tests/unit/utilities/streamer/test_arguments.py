@@ -8,11 +8,11 @@ from hoodie.utilities.streamer.streamer_config import FLAGS, StreamerConfig
 
 WALK_THROUGH = [
     "packaging/hudi-utilities-bundle/target/hudi-utilities-bundle_2.11-0.5.2-incubating.jar",
-    "--props", "file:///work/kafka-source.properties",
+    "--props", "file:///data/kafka-source.properties",
     "--schemaprovider-class", "org.apache.hudi.utilities.schema.SchemaRegistryProvider",
     "--source-class", "org.apache.hudi.utilities.sources.AvroKafkaSource",
     "--source-ordering-field", "impresssiontime",
-    "--target-base-path", "file:///work/hudi-deltastreamer-op",
+    "--target-base-path", "file:///data/hudi-deltastreamer-op",
     "--target-table", "uber.impressions",
     "--table-type", "COPY_ON_WRITE",
     "--op", "BULK_INSERT",
@@ -30,10 +30,10 @@ def test_the_command_line_of_hudis_walk_through_is_taken_and_its_jar_is_ignored_
     config = parse_arguments(WALK_THROUGH, said.append)
     assert said == [f"{WALK_THROUGH[0]} is not needed: hoodie has no jar"]
     assert config == StreamerConfig(
-        target_base_path="file:///work/hudi-deltastreamer-op",
+        target_base_path="file:///data/hudi-deltastreamer-op",
         target_table="uber.impressions",
         table_type="COPY_ON_WRITE",
-        props="file:///work/kafka-source.properties",
+        props="file:///data/kafka-source.properties",
         schema_provider_class="org.apache.hudi.utilities.schema.SchemaRegistryProvider",
         source_class="org.apache.hudi.utilities.sources.AvroKafkaSource",
         source_ordering_fields="impresssiontime",
