@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hoodie.avro.avro_type import AvroType
 from hoodie.avro.columnar_cursors import Bytes, Cursors, Flags, Longs
-from hoodie.common.util.arrow_buffers import booleans_of, numbers_of
+from hoodie.common.util.arrow_buffers import array_of, booleans_of, numbers_of
 
 MICROS_PER_MILLI = 1000
 _MAX_MILLIS = (2**63 - 1) // MICROS_PER_MILLI
@@ -211,7 +211,7 @@ class EnumReader(Reader):
 
     def __init__(self, avro: AvroType, wanted: pa.DataType) -> None:
         super().__init__(avro, wanted)
-        self._symbols = pa.array(avro.symbols, wanted)
+        self._symbols = array_of(avro.symbols, wanted)
 
     def read(self, cursors: Cursors, is_wanted: bool) -> pa.Array | None:
         found = cursors.choice(len(self._symbols), self.path, "symbol")

@@ -190,9 +190,9 @@ class LocalData(HoodieData):
             batches = (batch.select(names) for batch in partition(task))
             table = pa.Table.from_batches(batches, pa.schema([self._schema.field(n) for n in names]))
             plain = pa.table([_plain(column) for column in table.columns], names)
-            return group_by(plain, names).aggregate([([], "count_all")]).rename_columns([*names, "count"])
+            return group_by(plain, names, [(None, "count_all")]).rename_columns([*names, "count"])
 
-        total = group_by(pa.concat_tables(self._run(count)), names).aggregate([("count", "sum")])
+        total = group_by(pa.concat_tables(self._run(count)), names, [("count", "sum")])
         return total.rename_columns([*names, "count"])
 
     def join(self, other: HoodieData, on: Sequence[str], how: str) -> LocalData:
@@ -326,7 +326,7 @@ class LocalData(HoodieData):
         return None if max_bytes is not None and table.nbytes > max_bytes else table
 
     def _compute(self) -> pa.Table:
-        return pa.concat_tables([self._schema.empty_table(), *self._run(self._table_of)])
+        return pa.concat_tables([pa.Table.from_batches([], self._schema), *self._run(self._table_of)])
 
     def _table_of(self, task: TaskIdentity, partition: Partition) -> pa.Table:
         return pa.Table.from_batches(partition(task), self._schema)

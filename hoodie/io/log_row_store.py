@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.common.data.grouped_rows import take_rows
+from hoodie.common.util.arrow_buffers import indices_of
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.io.spill_file import SpillFile
 
@@ -101,7 +102,7 @@ class LogRowStore:
             numbers: Numbers of rows.
         """
         if len(self._parts) == 1:
-            return take_rows(self._parts[0], pa.array(numbers))
+            return take_rows(self._parts[0], indices_of(numbers))
         if not len(numbers):
             return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in self._schema], schema=self._schema)
         owners = np.searchsorted(self._ends, numbers, side="right")
@@ -112,13 +113,13 @@ class LogRowStore:
             chosen = order[start:end]
             part = int(owners[chosen[0]])
             first = self._ends[part - 1] if part else 0
-            pieces.append(take_rows(self._parts[part], pa.array(numbers[chosen] - first)))
+            pieces.append(take_rows(self._parts[part], indices_of(numbers[chosen] - first)))
         joined = concat_rows(pieces)
         if (order[1:] > order[:-1]).all():
             return joined
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))
-        return take_rows(joined, pa.array(back))
+        return take_rows(joined, indices_of(back))
 
     def close(self) -> None:
         """Drop the rows and the file; a second call does nothing."""
@@ -167,10 +168,10 @@ def with_replaced_rows(rows: pa.RecordBatch, new: pa.RecordBatch, places: npt.ND
         new: The replacements, with the same columns.
         places: The place of the replaced row for each replacement.
     """
-    replaced = pa.array(places)
+    replaced = indices_of(places)
     indices = np.arange(rows.num_rows)
     indices[places] = rows.num_rows + np.arange(len(places))
-    chosen = pa.array(indices)
+    chosen = indices_of(indices)
     columns = [
         old if _is_same(old.take(replaced), column) else pa.concat_arrays([old, column]).take(chosen)
         for old, column in zip(rows.columns, new.columns, strict=True)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.record_columns import RECORD_KEY_META
+from hoodie.common.util.arrow_buffers import indices_of, numbers_in
 from hoodie.common.util.shown_value import short_repr
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
@@ -315,7 +316,7 @@ class MergedLogRecords:
             return codes
         encoded = keys.dictionary_encode()
         # All chunks share one dictionary.
-        return np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks]).astype(np.int64)
+        return np.concatenate([numbers_in(chunk.indices, np.int32) for chunk in encoded.chunks]).astype(np.int64)
 
     def _fold(
         self, merging: PairMerging, everything: _EntryColumns, keys: pa.ChunkedArray, codes: npt.NDArray[np.int64]
@@ -370,7 +371,7 @@ class MergedLogRecords:
 
         Ordering values are None if the rules compare none. Only if `are_whole`.
         """
-        chosen = pa.array(np.flatnonzero(self._merged_entries.places < 0))
+        chosen = indices_of(np.flatnonzero(self._merged_entries.places < 0))
         ordering = self._merged_entries.ordering
         return self.keys.take(chosen), None if ordering is None else ordering.take(chosen)
 
@@ -393,11 +394,11 @@ class MergedLogRecords:
             if len(unordered):
                 self._refuse(self.keys[int(numbers[unordered[0]])].as_py())
         if self._merging is not None:
-            entries = log_entries.pair_entries(self.keys.take(pa.array(numbers)))
+            entries = log_entries.pair_entries(self.keys.take(indices_of(numbers)))
             outcome = self._merging.merge_with_stored(stored, entries)
             assert outcome.rows is not None
             return MergedRows(
-                outcome.codes, outcome.rows.take(pa.array(np.flatnonzero(outcome.codes == TAKE_INCOMING)))
+                outcome.codes, outcome.rows.take(indices_of(np.flatnonzero(outcome.codes == TAKE_INCOMING)))
             )
         assert rules is not None
         ordering = ordering_column(stored, self._rules.ordering_fields)
@@ -469,7 +470,7 @@ class _EntryColumns:
     def take(self, numbers: npt.NDArray[np.int64], store: LogRowStore | None = None) -> _EntryColumns:
         """The entries with the given numbers."""
         return _EntryColumns(
-            self.ordering.take(pa.array(numbers)) if self.ordering is not None else None,
+            self.ordering.take(indices_of(numbers)) if self.ordering is not None else None,
             self.is_delete[numbers],
             self.places[numbers],
             self.known[numbers] if self.known is not None else None,
@@ -549,4 +550,4 @@ class _Collected:
 
 
 def _taken(keys: pa.ChunkedArray, numbers: npt.NDArray[np.int64]) -> pa.Array:
-    return one_array(keys.take(pa.array(numbers)))
+    return one_array(keys.take(indices_of(numbers)))

@@ -35,6 +35,7 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMN_SET, RECORD_KEY_META
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.view.committed_log_files import CommittedLogFiles
+from hoodie.common.util.arrow_buffers import indices_of
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
@@ -114,6 +115,32 @@ class LogMerging:
             key_generator,
             config or HoodieLogMergeConfig(),
             snapshot.committed_log_files,
+        )
+
+    def reader(
+        self,
+        storage: HoodieStorage,
+        file_slice: FileSlice,
+        schema: pa.Schema,
+        columns: Sequence[str],
+        *,
+        searched: ColumnValues | None = None,
+        skips_base_rows: bool = False,
+    ) -> MergingReader:
+        """A reader of the merged rows of a slice.
+
+        Args:
+            storage: The storage of the files.
+            file_slice: The slice.
+            schema: The table's schema, including meta columns.
+            columns: The columns of the result.
+            searched: See `SearchingMergingReader`; None for all rows.
+            skips_base_rows: See `MergingReader`.
+        """
+        if searched is None:
+            return MergingReader(storage, file_slice, schema, columns, self, skips_base_rows=skips_base_rows)
+        return SearchingMergingReader(
+            storage, file_slice, schema, columns, self, searched=searched, skips_base_rows=skips_base_rows
         )
 
 
@@ -229,7 +256,7 @@ class MergingReader:
             for batch in self._base_batches(base_file.path, columns, batch_rows, False):
                 numbers, places = finder.find(batch, start)
                 if len(numbers):
-                    stored = take_rows(batch.select(records.stored_columns), pa.array(places))
+                    stored = take_rows(batch.select(records.stored_columns), indices_of(places))
                     changed.append(start + places[records.merge(stored, numbers).codes != KEEP_STORED])
                 start += batch.num_rows
         return np.concatenate(changed)
@@ -549,7 +576,7 @@ class MergingReader:
         places: npt.NDArray[np.int64],
     ) -> pa.RecordBatch:
         """A batch of the base file merged with the entries of some of its rows."""
-        stored = take_rows(batch.select(records.stored_columns), pa.array(places))
+        stored = take_rows(batch.select(records.stored_columns), indices_of(places))
         merged = records.merge(stored, numbers)
         taken = places[merged.codes == TAKE_INCOMING]
         deleted = places[merged.codes == DELETE_STORED]
@@ -564,7 +591,7 @@ class MergingReader:
         indices[taken] = batch.num_rows + np.arange(len(taken))
         if len(taken):
             rows = concat_rows([rows, merged.rows.select(self._columns)])
-        return take_rows(rows, pa.array(np.delete(indices, deleted)))
+        return take_rows(rows, indices_of(np.delete(indices, deleted)))
 
 
 def _check_positions(path: str, rows: int, last: int) -> None:

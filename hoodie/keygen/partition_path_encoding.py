@@ -11,6 +11,7 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.util.arrow_buffers import booleans_of, flags_in, scalar_of
 from hoodie.storage.storage_path import METAFOLDER_NAME
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -77,7 +78,7 @@ def partition_level(strings: pa.StringArray, field: str, hive_style: bool, url_e
     prefix = f"{field}=" if hive_style else ""
     suspicious = pc.or_(
         pc.match_substring_regex(strings, _SUSPICIOUS_RE2),
-        pc.greater(pc.binary_length(strings), MAX_LEVEL_BYTES - len(prefix.encode())),
+        pc.greater(pc.binary_length(strings), scalar_of(MAX_LEVEL_BYTES - len(prefix.encode()))),
     )
     strings = _replace(strings, suspicious, lambda text: None if reason_against_level(text, prefix) else text)
     return pc.binary_join_element_wise(prefix, strings, "") if prefix else strings
@@ -91,10 +92,10 @@ def usable_paths(partition_paths: pa.StringArray) -> pa.StringArray:
     """
     suspicious = pc.or_(
         pc.match_substring_regex(partition_paths, _SUSPICIOUS_RE2),
-        pc.greater(pc.binary_length(partition_paths), MAX_LEVEL_BYTES),
+        pc.greater(pc.binary_length(partition_paths), scalar_of(MAX_LEVEL_BYTES)),
     )
     return _replace(
-        partition_paths, suspicious.fill_null(False), lambda text: None if reason_against_level(text) else text
+        partition_paths, booleans_of(flags_in(suspicious)), lambda text: None if reason_against_level(text) else text
     )
 
 

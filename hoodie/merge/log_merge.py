@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.field_path import name_in_any_case
 from hoodie.common.model.record_columns import OPERATION_META
+from hoodie.common.util.arrow_buffers import booleans_of, flags_in, texts_of
 from hoodie.exception import HoodieSchemaException
 from hoodie.merge.merge_modes import TableMerging
 from hoodie.merge.merge_spec import MergeSpec
@@ -95,8 +96,8 @@ def requested_deletes(spec: MergeSpec, rows: pa.RecordBatch) -> npt.NDArray[np.b
     """
     deletes = spec.flagged_deletes(rows)
     if OPERATION_META in rows.schema.names and pa.types.is_string(rows.schema.field(OPERATION_META).type):
-        is_delete_operation = pc.is_in(one_array(rows.column(OPERATION_META)), value_set=pa.array(_DELETING_OPERATIONS))
-        deletes |= is_delete_operation.to_numpy(zero_copy_only=False)
+        is_delete_operation = pc.is_in(one_array(rows.column(OPERATION_META)), value_set=texts_of(_DELETING_OPERATIONS))
+        deletes |= flags_in(is_delete_operation)
     return deletes
 
 
@@ -124,7 +125,7 @@ def ordering_of_rows(
     if rules_of_logs(spec) is None:
         return values
     hard = deletes & hard_deletes(rows, spec.ordering_fields)
-    return pc.if_else(pa.array(~hard), values, pa.scalar(None, values.type)) if hard.any() else values
+    return pc.if_else(booleans_of(~hard), values, pa.scalar(None, values.type)) if hard.any() else values
 
 
 def ordering_of_deletes(values: pa.Array, wanted: pa.DataType, in_millis: Sequence[bool] = ()) -> pa.Array:
@@ -190,8 +191,7 @@ def without_order(ordering: pa.Array | None, is_delete: npt.NDArray[np.bool_]) -
     """
     if ordering is None or not ordering.null_count:
         return np.zeros(0, dtype=np.int64)
-    unknown: npt.NDArray[np.bool_] = ordering.is_null().to_numpy(zero_copy_only=False)
-    return np.flatnonzero(unknown & ~is_delete)
+    return np.flatnonzero(flags_in(ordering.is_null()) & ~is_delete)
 
 
 def last_entries(entries: LogEntryColumns, refuse: Callable[[int], NoReturn]) -> npt.NDArray[np.int64]:
@@ -219,7 +219,7 @@ def last_entries(entries: LogEntryColumns, refuse: Callable[[int], NoReturn]) ->
         return np.sort(last)
     (ordering,) = sortable([entries.ordering])
     numbers = np.arange(len(keys))
-    known = entries.ordering.is_valid().to_numpy(zero_copy_only=False)
+    known = flags_in(entries.ordering.is_valid())
     is_hard = entries.is_delete & ~known
     counts = np.ones(len(keys), dtype=np.bool_)
     last_hard = np.full(count, -1, dtype=np.int64)

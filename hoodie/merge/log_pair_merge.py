@@ -24,6 +24,7 @@ from hoodie.common.model.record_columns import (
     user_column_names,
 )
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.common.util.arrow_buffers import indices_of
 from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieException
 from hoodie.merge.log_fold import RunningWinners
@@ -60,7 +61,7 @@ class PairEntries:
 
     def take(self, numbers: npt.NDArray[np.int64]) -> PairEntries:
         """The entries with the given numbers."""
-        places = pa.array(numbers)
+        places = indices_of(numbers)
         return PairEntries(
             self.rows.take(places),
             self.keys.take(places),
@@ -367,6 +368,6 @@ def _with_rows(rows: pa.RecordBatch, numbers: npt.NDArray[np.int64], new: pa.Rec
         return new
     places = np.arange(rows.num_rows)
     places[numbers] = rows.num_rows + np.arange(len(numbers))
-    indices = pa.array(places)
+    indices = indices_of(places)
     columns = [pa.concat_arrays([old, new.column(index)]).take(indices) for index, old in enumerate(rows.columns)]
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)

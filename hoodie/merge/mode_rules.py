@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.util.arrow_buffers import flags_in, numbers_of
 from hoodie.merge.merge_modes import PartialUpdateMode, TableMerging
 from hoodie.merge.ordering_values import one_array, ordering_column, sortable
 from hoodie.merge.payload_rules import FieldRule, MergeMode, PayloadRules, StoredRule
@@ -59,8 +60,7 @@ def hard_deletes(rows: pa.RecordBatch | pa.Table, ordering_fields: Sequence[str]
     values = ordering_column(rows, ordering_fields) if len(ordering_fields) == 1 else None
     if values is None or values.type != pa.int32():
         return np.zeros(rows.num_rows, dtype=np.bool_)
-    zero: npt.NDArray[np.bool_] = pc.fill_null(pc.equal(one_array(values), 0), False).to_numpy(zero_copy_only=False)
-    return zero
+    return flags_in(pc.equal(one_array(values), numbers_of(np.zeros(1, np.int32), pa.int32())[0]))
 
 
 def _zeros(values: pa.Array) -> pa.Array:
@@ -93,7 +93,7 @@ class MergeEntries:
         arrays = [one_array(values) for values in ordering]
         found = []
         for values, numbers, deletes in zip(arrays, sortable(list(map(_zeros, arrays))), is_delete, strict=True):
-            known = values.is_valid().to_numpy(zero_copy_only=False)
+            known = flags_in(values.is_valid())
             found.append(cls(numbers, deletes & ~known, known))
         return found
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.field_path import column_at, type_at
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.common.util.arrow_buffers import flags_in, numbers_in
 from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieSchemaException
 
@@ -90,7 +91,7 @@ def sortable(columns: list[pa.Array | pa.ChunkedArray]) -> list[npt.NDArray[np.i
     values = pa.concat_arrays(arrays) if len(arrays) > 1 else arrays[0]
     numbers = _numbers(values)
     if values.null_count:
-        valid = values.is_valid().to_numpy(zero_copy_only=False)
+        valid = flags_in(values.is_valid())
         if bool((numbers[valid] == np.iinfo(np.int64).min).any()):
             numbers = np.unique(numbers, return_inverse=True)[1].astype(np.int64)
         numbers = np.where(valid, numbers, np.iinfo(np.int64).min)
@@ -115,7 +116,7 @@ def _sortable_structs(arrays: list[pa.Array]) -> list[npt.NDArray[np.int64]]:
         steps[1:] |= field[order][1:] != field[order][:-1]
     numbers = np.empty(len(order), dtype=np.int64)
     numbers[order] = np.cumsum(steps)
-    valid = np.concatenate([array.is_valid().to_numpy(zero_copy_only=False) for array in arrays])
+    valid = np.concatenate([flags_in(array.is_valid()) for array in arrays])
     numbers[~valid] = np.iinfo(np.int64).min
     return list(np.split(numbers, np.cumsum([len(array) for array in arrays])[:-1]))
 
@@ -135,13 +136,13 @@ def _numbers(values: pa.Array) -> npt.NDArray[np.int64]:
         values = values.view(pa.int32())
     elif pa.types.is_timestamp(data_type):
         values = values.view(pa.int64())
-    numbers: npt.NDArray[np.int64] = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    numbers: npt.NDArray[np.int64] = numbers_in(values.cast(pa.int64()), np.int64)
     return numbers
 
 
 def _float_numbers(values: pa.Array) -> npt.NDArray[np.int64]:
     """Order as Double.compareTo: -0.0 before 0.0; NaN after everything and equal to NaN."""
-    doubles = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False).copy()
+    doubles = numbers_in(values.cast(pa.float64()), np.float64).copy()
     doubles[np.isnan(doubles)] = np.nan
     bits = doubles.view(np.int64)
     numbers: npt.NDArray[np.int64] = np.where(bits < 0, bits ^ np.int64(np.iinfo(np.int64).max), bits)
@@ -149,10 +150,8 @@ def _float_numbers(values: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _ranks(values: pa.Array) -> npt.NDArray[np.int64]:
-    ranks: npt.NDArray[np.int64] = (
-        pc.rank(values, sort_keys="ascending", tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
-    )
-    return ranks
+    ranks = pc.rank(values, sort_keys="ascending", tiebreaker="dense")
+    return numbers_in(ranks, np.uint64).astype(np.int64)
 
 
 def _common_type(types: list[pa.DataType]) -> pa.DataType:
@@ -221,7 +220,7 @@ def null_ordering_count(
     if operations is None:
         return int(ordering.null_count)
     needed = np.asarray(operations) != RecordOperation.DELETE
-    return int((needed & ordering.is_null().to_numpy(zero_copy_only=False)).sum())
+    return int((needed & flags_in(ordering.is_null())).sum())
 
 
 def ordering_key(ordering_fields: Sequence[str]) -> str:

@@ -406,7 +406,7 @@ def _places(found: pa.Table, slices: Sequence[FileSlice]) -> Iterator[tuple[File
     ):
         if not rows.num_rows:
             continue
-        grouped = group_by(rows, _PLACE[:2]).aggregate([(name, "list")])
+        grouped = group_by(rows, _PLACE[:2], [(name, "list")])
         paths, file_ids = (grouped[column].to_pylist() for column in _PLACE[:2])
         for path, file_id, values in zip(paths, file_ids, grouped[f"{name}_list"], strict=True):
             file_slice = by_group[path, file_id]

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from hoodie.common.data.acero_plans import aggregated
+from hoodie.common.util.arrow_buffers import numbers_in
+
 _ROWS_FOR_THREADS = 1 << 16
 
 
@@ -21,7 +24,7 @@ def rows_by_value(column: pa.Array) -> Iterator[tuple[str, np.ndarray]]:
     if len(values) == 1:
         yield values[0], np.arange(len(column))
         return
-    codes = encoded.indices.to_numpy()
+    codes = numbers_in(encoded.indices.cast(pa.int32()), np.int32)
     if len(values) <= np.iinfo(np.int16).max:
         codes = codes.astype(np.int16)  # numpy sorts 16 bits by counting
     order = np.argsort(codes, kind="stable")
@@ -30,16 +33,17 @@ def rows_by_value(column: pa.Array) -> Iterator[tuple[str, np.ndarray]]:
         yield value, order[bounds[code] : bounds[code + 1]]
 
 
-def group_by(rows: pa.Table, columns: Sequence[str]) -> pa.TableGroupBy:
-    """Rows grouped by columns, as `pyarrow.Table.group_by` groups them; few rows on the thread of the caller.
+def group_by(rows: pa.Table, columns: Sequence[str], aggregations: Sequence[tuple[str | None, str]]) -> pa.Table:
+    """One row for each group of rows with equal values; few rows are grouped on the thread of the caller.
 
     Waiting for another thread takes longer than grouping some rows.
 
     Args:
         rows: The rows.
         columns: The columns to group by.
+        aggregations: See `aggregated`.
     """
-    return rows.group_by(list(columns), use_threads=rows.num_rows >= _ROWS_FOR_THREADS)
+    return aggregated(rows, columns, aggregations, use_threads=rows.num_rows >= _ROWS_FOR_THREADS)
 
 
 def take_rows(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:

@@ -41,6 +41,7 @@ from hoodie.common.model.record_columns import (
     RECORD_KEY,
     TAGS,
 )
+from hoodie.common.util.arrow_buffers import array_of
 from hoodie.common.util.class_loading import error_of_class
 from hoodie.common.util.shown_value import short_repr, shown_value
 from hoodie.exception import HoodieException, HoodieKeyException, HoodieSchemaException
@@ -415,8 +416,8 @@ def key_arrays(keys: Sequence[HoodieKey]) -> tuple[pa.Array, pa.Array]:
     """
     try:
         return (
-            pa.array([key.record_key for key in keys], pa.string()),
-            pa.array([key.partition_path for key in keys], pa.string()),
+            array_of([key.record_key for key in keys], pa.string()),
+            array_of([key.partition_path for key in keys], pa.string()),
         )
     except UnicodeError as error:
         parts = chain.from_iterable((key.record_key, key.partition_path) for key in keys)

@@ -28,12 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-try:
-    # `pyarrow.acero`, which makes them public, imports pandas, which takes longer than the rest of hoodie.
-    from pyarrow._acero import Declaration, FilterNodeOptions, TableSourceNodeOptions
-except ImportError:
-    from pyarrow.acero import Declaration, FilterNodeOptions, TableSourceNodeOptions
-
+from hoodie.common.data.acero_plans import rows_passing
 from hoodie.common.data.expression_tree import (
     Call,
     Field,
@@ -205,21 +200,6 @@ class RowFilter:
         if column.null_count:
             entries = np.where(flags_in(column.is_valid()), entries, len(column.dictionary))
         return np.flatnonzero(passes[entries])
-
-
-def rows_passing(table: pa.Table, expression: pc.Expression) -> pa.Table:
-    """The rows of a table that pass a filter, in their order, computed on this thread.
-
-    Args:
-        table: The rows.
-        expression: The filter.
-
-    Raises:
-        pa.ArrowException: The filter does not fit the rows.
-    """
-    source = Declaration("table_source", TableSourceNodeOptions(table))
-    filtered = Declaration("filter", FilterNodeOptions(expression), inputs=[source])
-    return filtered.to_table(use_threads=False)
 
 
 def _implied(node: Node, schema: pa.Schema, truth: bool = True) -> _Pushed:

@@ -32,6 +32,15 @@ def numbers_of(values: npt.NDArray[np.generic], data_type: pa.DataType) -> pa.Ar
     return pa.Array.from_buffers(data_type, len(values), [None, pa.py_buffer(values)])
 
 
+def indices_of(places: npt.NDArray[np.int64]) -> pa.Int64Array:
+    """Numbers of rows, for `take`, which imports pandas for those of numpy.
+
+    Args:
+        places: The numbers.
+    """
+    return numbers_of(np.ascontiguousarray(places), pa.int64())
+
+
 def booleans_of(values: npt.NDArray[np.uint8] | npt.NDArray[np.bool_]) -> pa.BooleanArray:
     """Booleans from those of numpy or from bytes that are 0 or 1, none of them null."""
     bits = np.packbits(values, bitorder="little")
@@ -100,7 +109,7 @@ def array_of(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
 
 
 def scalar_of(value: Any, data_type: pa.DataType | None = None) -> pa.Scalar:
-    """The scalar that `pyarrow.scalar` makes; texts and numbers without its import of pandas.
+    """The scalar that `pyarrow.scalar` makes; texts, numbers and nulls of a type without its import of pandas.
 
     Args:
         value: A value of Python.
@@ -109,6 +118,8 @@ def scalar_of(value: Any, data_type: pa.DataType | None = None) -> pa.Scalar:
     Raises:
         pa.ArrowException: The value does not fit the type, or has none.
     """
+    if value is None and data_type is not None:
+        return pa.nulls(1, data_type)[0]
     own_types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
     own = own_types.get(type(value))
     if own is None or data_type not in (None, own) or (type(value) is int and not -(1 << 63) <= value < 1 << 63):

@@ -20,6 +20,7 @@ from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.common.data.column_values import ColumnValues
 from hoodie.common.data.grouped_rows import take_rows
 from hoodie.common.model.record_columns import RECORD_KEY_META
+from hoodie.common.util.arrow_buffers import indices_of
 from hoodie.exception import HoodieCorruptedDataException, HoodieSchemaException
 from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType
 from hoodie.io.log.log_block_writer import data_headers, encode_log_block
@@ -80,7 +81,7 @@ def encode_data_blocks(
     batch = _one_batch(rows)
     if places is not None:
         order = np.argsort(places, kind="stable")
-        batch, places = take_rows(batch, pa.array(order)), places[order]
+        batch, places = take_rows(batch, indices_of(order)), places[order]
     first = 0
     for count, content in _contents(batch, avro_schema, block_format, max_block_bytes, config):
         some = places[first : first + count] if places is not None else None

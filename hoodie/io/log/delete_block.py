@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 
 from hoodie.avro.columnar_decoder import decode_records
 from hoodie.avro.columnar_encoder import encode_records
+from hoodie.common.util.arrow_buffers import booleans_of, flags_in, indices_of, numbers_of, scalar_of
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException, HoodieSchemaException
 from hoodie.io.log.data_block import MAX_BLOCK_BYTES, distinct_positions
 from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlock, HoodieLogBlockType
@@ -124,10 +125,10 @@ def encode_delete_blocks(
     places = distinct_positions(positions)
     if places is not None:
         order = np.argsort(places, kind="stable")
-        records, places = records.take(pa.array(order)), places[order]
-        ordering = ordering.take(pa.array(order)) if ordering is not None else None
+        records, places = records.take(indices_of(order)), places[order]
+        ordering = ordering.take(indices_of(order)) if ordering is not None else None
     for rows, shape, values in _by_wrapper(records.num_rows, ordering):
-        some = records if rows is None else records.filter(pa.array(rows))
+        some = records if rows is None else records.filter(booleans_of(rows))
         some_places = places if places is None or rows is None else places[rows]
         first = 0
         for count, content in _contents(some, shape, values, max_block_bytes):
@@ -215,7 +216,10 @@ def _ordering_of(rows: pa.RecordBatch, shape: _Shape) -> pa.Array:
         return pa.nulls(rows.num_rows)
     if shape[0] != _ARRAY_WRAPPER:
         values = rows.column("v")
-        return pc.if_else(pc.equal(values, 0), None, values) if shape[0] == _INT_WRAPPER else values
+        if shape[0] != _INT_WRAPPER:
+            return values
+        zero = numbers_of(np.zeros(1, np.int32), pa.int32())[0]
+        return pc.if_else(pc.equal(values, zero), scalar_of(None, values.type), values)
     names = [str(number) for number in range(len(shape) - 1)]
     columns = [
         rows.column(f"v{number}") if wrapper != _NULL else pa.nulls(rows.num_rows)
@@ -271,8 +275,8 @@ def _in_order(count: int, parts: list[_Part], instant_time: str) -> list[LogDele
         return []
     back = np.empty(count, dtype=np.int64)
     back[np.concatenate([part.places for part in parts])] = np.arange(count)
-    keys = pa.concat_arrays([part.record_keys for part in parts]).take(pa.array(back))
-    partitions = pa.concat_arrays([part.partition_paths for part in parts]).take(pa.array(back))
+    keys = pa.concat_arrays([part.record_keys for part in parts]).take(indices_of(back))
+    partitions = pa.concat_arrays([part.partition_paths for part in parts]).take(indices_of(back))
     if keys.null_count:
         raise ValueError(f"{keys.null_count} records have no key")
     typed = [part for part in parts if part.ordering.null_count < len(part.ordering)]
@@ -282,11 +286,11 @@ def _in_order(count: int, parts: list[_Part], instant_time: str) -> list[LogDele
             part.ordering if part.ordering.type == types[0] else pa.nulls(len(part.ordering), types[0])
             for part in parts
         ]
-        ordering = pa.concat_arrays(pieces).take(pa.array(back))
+        ordering = pa.concat_arrays(pieces).take(indices_of(back))
         return [LogDeletes(instant_time, keys, partitions, ordering)]
     type_of = np.full(count, -1)
     for part in typed:
-        type_of[part.places[part.ordering.is_valid().to_numpy(zero_copy_only=False)]] = types.index(part.ordering.type)
+        type_of[part.places[flags_in(part.ordering.is_valid())]] = types.index(part.ordering.type)
     columns = [_scattered(count, typed, data_type) for data_type in types]
     # Hard deletes go with the records before them.
     known = np.maximum.accumulate(np.where(type_of >= 0, np.arange(count), 0))
@@ -436,7 +440,7 @@ def _by_wrapper(
     if _WRAPPER_OF.get(ordering.type, (None,))[0] == _INT_WRAPPER:
         yield None, (_INT_WRAPPER,), [ordering.cast(pa.int32()).fill_null(0)]
         return
-    is_known = ordering.is_valid().to_numpy(zero_copy_only=False)
+    is_known = flags_in(ordering.is_valid())
     known = ordering.drop_null()
     if pa.types.is_struct(known.type):
         fields = [_wrapped(field) for field in known.flatten()]
@@ -450,7 +454,7 @@ def _by_wrapper(
 
 
 def _zeros(count: int) -> pa.Array:
-    return pa.array(np.zeros(count, dtype=np.int32))
+    return numbers_of(np.zeros(count, dtype=np.int32), pa.int32())
 
 
 def _wrapped(values: pa.Array) -> tuple[int, pa.Array]:
@@ -498,7 +502,7 @@ def _contents(
 
 
 def _constant(value: int, count: int) -> pa.Array:
-    return pa.array(np.full(count, value, dtype=np.int32))
+    return numbers_of(np.full(count, value, dtype=np.int32), pa.int32())
 
 
 def _varint(value: int) -> bytes:

@@ -16,7 +16,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hoodie.common.bloom.key_blocks import quick_hashes, utf8_bytes
-from hoodie.common.util.arrow_buffers import flags_in, numbers_in, numbers_of, rows_of, scalar_of
+from hoodie.common.util.arrow_buffers import (
+    booleans_of,
+    flags_in,
+    indices_of,
+    numbers_in,
+    numbers_of,
+    rows_of,
+    scalar_of,
+)
 from hoodie.io.parquet.plain_pages import LENGTH_BYTES, OtherPageForm, StoredValues, iter_plain_pages
 
 FoundRows: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
@@ -147,7 +155,7 @@ class KeyMatcher:
         is_met = np.zeros(1 << self._bits, dtype=np.bool_)
         is_met[places[rows]] = True
         chosen_keys = np.flatnonzero((of_keys >= 0) & is_met.take(of_keys))
-        entries, found = find_keys(stored.take(pa.array(rows)), self._keys.take(pa.array(chosen_keys)))
+        entries, found = find_keys(stored.take(indices_of(rows)), self._keys.take(indices_of(chosen_keys)))
         return chosen_keys[entries].astype(np.int32), rows[found]
 
 
@@ -170,7 +178,7 @@ def _places_of(keys: pa.Array, length: int | None, bits: int) -> npt.NDArray[np.
         return _places(data.reshape(len(keys), length), bits)
     places = np.full(len(keys), -1, dtype=np.int64)
     if is_so_long.any():
-        data, _ = utf8_bytes(keys.filter(pa.array(is_so_long)))
+        data, _ = utf8_bytes(keys.filter(booleans_of(is_so_long)))
         places[is_so_long] = _places(data.reshape(-1, length), bits)
     return places
 

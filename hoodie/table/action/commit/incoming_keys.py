@@ -80,7 +80,7 @@ class IncomingKeys:
 
     def count_by_partition(self) -> pa.Table:
         """Partition path and ``count``; the rows that could not be prepared have a null path."""
-        counted = group_by(self.table, [PARTITION_PATH]).aggregate([([], "count_all")])
+        counted = group_by(self.table, [PARTITION_PATH], [(None, "count_all")])
         return counted.rename_columns([PARTITION_PATH, "count"])
 
     def has_duplicates(self, is_global: bool = False) -> bool:
@@ -90,7 +90,7 @@ class IncomingKeys:
             return False
         if is_global:
             return True
-        return bool(group_by(self.table, [RECORD_KEY, PARTITION_PATH]).aggregate([]).num_rows < count)
+        return bool(group_by(self.table, [RECORD_KEY, PARTITION_PATH], []).num_rows < count)
 
     def count_by_location(self, locations: Locations, sees_rows: bool = False) -> LocatedRows:
         """Count the rows for each place.
@@ -104,7 +104,7 @@ class IncomingKeys:
         kept = pa.Table.from_batches(
             [batch.select(_PLACES) for batch in written], pa.schema([(name, pa.string()) for name in _PLACES])
         )
-        counted = group_by(kept, _PLACES).aggregate([([], "count_all")])
+        counted = group_by(kept, _PLACES, [(None, "count_all")])
         return LocatedRows(
             counted.rename_columns([*_PLACES, "count"]),
             sum(batch.num_rows for batch in tagged) - kept.num_rows,
@@ -135,7 +135,7 @@ class LocatedRows:
         """
         counts = tagged.count_by([*_PLACES, OPERATION])
         wanted = _goes_somewhere(counts)
-        kept = group_by(counts.filter(wanted), _PLACES).aggregate([("count", "sum")])
+        kept = group_by(counts.filter(wanted), _PLACES, [("count", "sum")])
         return cls(
             kept.select([*_PLACES, "count_sum"]).rename_columns([*_PLACES, "count"]),
             pc.sum(counts.filter(pc.invert(wanted))["count"]).as_py() or 0,

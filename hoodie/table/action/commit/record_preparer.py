@@ -36,6 +36,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.unprepared_rows import row_of_failure
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.common.util.arrow_buffers import scalar_of
 from hoodie.common.util.shown_value import short_repr, short_text
 from hoodie.exception import HoodieException, HoodieKeyException, HoodieWriteException
 from hoodie.keygen.base_key_generator import KeyGenerator
@@ -209,14 +210,14 @@ class RecordPreparer:
         rows, checks = self.writer_schema.rows(batch), self.checks
         if self.key_generator is None:
             keys, partitions = batch.column(RECORD_KEY), _usable_partitions(batch)
-            keys = pc.if_else(pc.equal(pc.binary_length(keys), 0), pa.scalar(None, pa.string()), keys)
+            keys = pc.if_else(pc.equal(keys, scalar_of("")), scalar_of(None, pa.string()), keys)
         elif self.key_generator.generates_keys:
             keys, partitions = _generated_keys(batch, rows, self.key_generator)
         else:
             keys, partitions = self.key_generator.record_keys(rows), self.key_generator.partition_paths(rows)
         if keys.null_count or partitions.null_count:
             usable = pc.and_(keys.is_valid(), partitions.is_valid())
-            nothing = pa.scalar(None, pa.string())
+            nothing = scalar_of(None, pa.string())
             keys, partitions = pc.if_else(usable, keys, nothing), pc.if_else(usable, partitions, nothing)
         columns = list(rows.columns) if self.schema is not None else []
         columns += [keys, partitions]
