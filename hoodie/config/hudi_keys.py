@@ -23,7 +23,6 @@ import difflib
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cache
-from importlib import resources
 
 import attrs
 
@@ -74,6 +73,9 @@ def load_hudi_keys() -> Mapping[str, HudiKey]:
     Returns:
         A mapping from name to what is known about it.
     """
+    # Imported here: it takes as long as a small read, and few processes need the list.
+    from importlib import resources
+
     with resources.files("hoodie.config").joinpath("hudi_keys.csv").open(encoding="utf-8") as file:
         return {
             row["key"]: HudiKey(

@@ -162,7 +162,7 @@ class HoodieReadConfig(PropertyGroup):
         """
         check_properties(options, "options")
         own = {key.lower(): key for key in all_keys([cls])}
-        known = {key.lower() for key in load_hudi_keys()}
+        known = {key.lower() for key in load_hudi_keys()} if options else set()
         of_logs = {key.lower() for key in (*all_keys([HoodieLogMergeConfig]), *MERGER_KEYS)}
         given: dict[str, str] = {}
         problems: list[str] = []

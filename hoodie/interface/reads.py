@@ -13,12 +13,12 @@ from hoodie.config.read_config import HoodieReadConfig
 from hoodie.merge.merge_properties import MERGER_KEYS
 from hoodie.query import arrow_reader
 from hoodie.query.arrow_reader import scan
-from hoodie.query.change_plan import ChangePlan
 from hoodie.query.read_plan import ReadPlan
 from hoodie.query.table_query import ReadArguments, shows_arguments
 from hoodie.storage.storage_options import StorageOptions
 
 if TYPE_CHECKING:
+    from hoodie.query.change_plan import ChangePlan
     from hoodie.query.dataset import HoodieDataset
     from hoodie.sync.catalog_tables import CatalogTables
 
@@ -167,4 +167,4 @@ def dataset(
     from hoodie.query.dataset import HoodieDataset
 
     plan = plan_read(base_path, catalog=catalog, storage_options=storage_options, **arguments)
-    return HoodieChangeDataset(plan) if isinstance(plan, ChangePlan) else HoodieDataset(plan)
+    return HoodieDataset(plan) if isinstance(plan, ReadPlan) else HoodieChangeDataset(plan)

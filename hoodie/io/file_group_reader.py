@@ -8,13 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.common.data.column_values import values_of
 from hoodie.common.data.expression_tree import parse_expression
 from hoodie.common.data.grouped_rows import take_rows
@@ -23,16 +23,19 @@ from hoodie.common.model.record_columns import COMMIT_TIME_META, PARTITION_PATH_
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.util.arrow_buffers import numbers_of
 from hoodie.exception import HoodieException
-from hoodie.io.merge_source import MergeSource
-from hoodie.io.merging_reader import MergingReader, SearchingMergingReader
 from hoodie.io.parquet.batches_ahead import batches_ahead
 from hoodie.io.parquet.parquet_fragments import ParquetFragment, scan_fragments
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.parquet.row_taking import MOST_FEW_ROWS
-from hoodie.io.parquet.splicing import CopiedForm, StoredRowGroup
 from hoodie.io.reader_context import HoodieReaderContext
-from hoodie.merge.merge_spec import MergeSpec
 from hoodie.threads import ThreadPool
+
+if TYPE_CHECKING:
+    from hoodie.common.config.storage_config import HoodieStorageConfig
+    from hoodie.io.merge_source import MergeSource
+    from hoodie.io.merging_reader import MergingReader
+    from hoodie.io.parquet.splicing import CopiedForm, StoredRowGroup
+    from hoodie.merge.merge_spec import MergeSpec
 
 READ_BATCH_ROWS = 1 << 16
 _SMALL_FILE_BYTES = 1 << 20
@@ -207,11 +210,14 @@ class HoodieFileGroupReader:
     def _merging_reader(self, columns: Sequence[str]) -> MergingReader:
         assert self._log_merging is not None
         skips_base_rows = self._context.skips_base_rows(self._file_slice)
-        arguments = (self._storage, self._file_slice, self._schema, columns, self._log_merging)
-        searched = self._context.searched
-        if searched is None:
-            return MergingReader(*arguments, skips_base_rows=skips_base_rows)
-        return SearchingMergingReader(*arguments, searched=searched, skips_base_rows=skips_base_rows)
+        return self._log_merging.reader(
+            self._storage,
+            self._file_slice,
+            self._schema,
+            columns,
+            searched=self._context.searched,
+            skips_base_rows=skips_base_rows,
+        )
 
     def changed_positions(self) -> npt.NDArray[np.int64]:
         """The positions of the base file's rows that log files replace or delete, ascending; on this thread.
@@ -234,6 +240,9 @@ class HoodieFileGroupReader:
             config: The options of the next version's storage.
             merge_spec: The rule by which incoming rows are merged.
         """
+        # Imported here: reads rewrite no file, and start earlier without.
+        from hoodie.io.merge_source import MergeSource
+
         base_file = self._file_slice.sole_base_file
         return MergeSource(
             self._storage, base_file.path, self._schema, merge_spec, config, size_bytes=base_file.size_bytes
@@ -245,6 +254,9 @@ class HoodieFileGroupReader:
         Args:
             config: The storage options of the next version.
         """
+        # Imported here: reads rewrite no file, and start earlier without.
+        from hoodie.io.merge_source import MergeSource
+
         base_file = self._file_slice.base_file
         if base_file is None or self._log_merging is None:
             return None

@@ -6,6 +6,7 @@ Hudi: org.apache.hudi.common.engine.HoodieReaderContext.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 import pyarrow as pa
@@ -15,9 +16,11 @@ from hoodie.common.data.column_values import ColumnValues
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import COMMIT_TIME_META
-from hoodie.common.table.timeline.instant_range import InstantRange
-from hoodie.io.merging_reader import LogMerging
 from hoodie.storage.storage import HoodieStorage
+
+if TYPE_CHECKING:
+    from hoodie.common.table.timeline.instant_range import InstantRange
+    from hoodie.io.merging_reader import LogMerging
 
 
 @attrs.frozen(eq=False)

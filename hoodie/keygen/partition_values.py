@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from functools import reduce
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote
 
 import attrs
@@ -15,12 +15,11 @@ from hoodie.common.data.expression_tree import Call, Field, Literal, Node, parse
 from hoodie.common.data.row_filter import COMPARISONS
 from hoodie.common.model.key_generator_type import KEY_GENERATOR_PACKAGE
 from hoodie.common.table.table_config import HoodieTableConfig
-from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig, TimestampType
 from hoodie.exception import HoodieException
-from hoodie.keygen.built_in_key_generators import TimesKeyGenerator
-from hoodie.keygen.key_generator import create_key_generator
 from hoodie.keygen.partition_path_encoding import DEFAULT_PARTITION
-from hoodie.keygen.timestamp_levels import TimestampLevels
+
+if TYPE_CHECKING:
+    from hoodie.keygen.timestamp_levels import TimestampLevels
 
 INVERTIBLE_GENERATORS = frozenset(
     {"SimpleKeyGenerator", "SimpleAvroKeyGenerator", "ComplexKeyGenerator", "ComplexAvroKeyGenerator"}
@@ -153,6 +152,12 @@ def _levels_of(table: HoodieTableConfig, schema: pa.Schema) -> tuple[_Level, ...
         return tuple(_Level(field) for field in table.partition_fields)
     if generator not in _GENERATORS_WITH_TIMES:
         return ()
+    # Imported here: only folders of times need a key generator, and reads of other tables start earlier without.
+    from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig, TimestampType
+    from hoodie.keygen.built_in_key_generators import TimesKeyGenerator
+    from hoodie.keygen.key_generator import create_key_generator
+    from hoodie.keygen.timestamp_levels import TimestampLevels
+
     try:
         made = create_key_generator(table)
         given, _ = HoodieTimestampKeyGeneratorConfig.of_table(table.table_name, table.properties, {})

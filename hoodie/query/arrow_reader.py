@@ -6,20 +6,21 @@ Hudi: the queries of its engines.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import pyarrow as pa
 
 from hoodie.config.read_config import QueryType
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.file_group_reader import HoodieFileGroupReader, count_rows, scan_file_groups
-from hoodie.query.change_plan import ChangePlan
-from hoodie.query.change_planner import plan_changes
 from hoodie.query.planner import plan_query
 from hoodie.query.read_plan import ReadPlan
 from hoodie.query.read_task import task_of
 from hoodie.query.table_query import ReadArguments, TableQuery, shows_arguments
 from hoodie.storage.storage_options import StorageOptions
+
+if TYPE_CHECKING:
+    from hoodie.query.change_plan import ChangePlan
 
 
 @shows_arguments
@@ -29,6 +30,9 @@ def plan_read(
     """Plan a read of a table by its path. Arguments and errors are those of `hoodie.read_table`."""
     query = _query(arguments)
     if query.changes is not None:
+        # Imported here: a read of rows needs nothing of it, and starts earlier without.
+        from hoodie.query.change_planner import plan_changes
+
         return plan_changes(base_path, query, storage_options)
     return plan_query(base_path, query, storage_options)
 
@@ -65,7 +69,7 @@ def scan(plan: ReadPlan | ChangePlan, *, keeps_all: bool = False) -> pa.RecordBa
         keeps_all: Whether the caller keeps all batches, so that no thread has to wait for it.
     """
     schema = plan.result_schema
-    if isinstance(plan, ChangePlan):
+    if not isinstance(plan, ReadPlan):
         return pa.RecordBatchReader.from_batches(schema, plan.batches())
 
     def batches() -> Iterator[pa.RecordBatch]:

@@ -31,7 +31,6 @@ from hoodie.common.data.expression_tree import Call, Node, parse_expression
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.keygen.key_texts import record_keys_of, told_key_fields
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.metadata_listing import metadata_of
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
@@ -88,6 +87,9 @@ def slices_by_key_fields(
     table_config = snapshot.table_config
     if _RECORD_INDEX not in table_config.metadata_partitions:
         return None
+    # Imported here: only a record index needs the keys, and reads of tables without one start earlier.
+    from hoodie.keygen.key_texts import record_keys_of, told_key_fields
+
     fields = told_key_fields(table_config, schema)
     tree = parse_expression(row_filter.expression) if fields else None
     values = None if tree is None else _key_values(tree, fields)

@@ -17,7 +17,6 @@ Hudi: org.apache.hudi.{HoodieFileIndex, IncrementalRelation, HoodieBaseRelation}
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -26,25 +25,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.common.data.row_filter import RowFilter
-from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant_time import in_order, is_after
 from hoodie.config.read_config import QueryType
-from hoodie.exception import HoodieIOException, HoodieNotSupportedException
+from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.log.log_block_filter import LogBlockFilter
-from hoodie.io.merging_reader import LogMerging
 from hoodie.io.reader_context import HoodieReaderContext
-from hoodie.merge.record_merger import named_merger
-from hoodie.query.commit_range import (
-    CommitRange,
-    check_not_undone,
-    commit_range,
-    first_pending,
-)
-from hoodie.query.commit_slices import instants_at_end, only_matching, slices_of_commits
 from hoodie.query.index_pruning import slices_by_key_fields, slices_by_record_index, slices_by_secondary_index
-from hoodie.query.overtaken_commits import warn_of_overtaken_commits
+from hoodie.query.latest_slices import Prune, latest_slices
 from hoodie.query.pruning import (
     BY_COLUMN_STATISTICS,
     BY_RECORD_INDEX,
@@ -58,12 +47,8 @@ from hoodie.query.read_plan import DataSkipping, PlannedSlice, Pruned, ReadPlan,
 from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import Filters, TableQuery, checked_columns, to_expression
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.table.missing_files import check_files, known_partitions
-from hoodie.table.table_state import missing_at
 
-logger = logging.getLogger(__name__)
-
-SlicesOf = Callable[[Callable[[Sequence[str]], list[str]]], Sequence[FileSlice]]
+SlicesOf = Callable[[Prune], Sequence[FileSlice]]
 """Takes a function that selects the partitions that may hold rows; returns the slices."""
 
 
@@ -107,21 +92,43 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
         return _plan_of_nothing(snapshot, query)
     as_of = query.times.as_of_time(snapshot.active_timeline.timezone)
     schema = all_columns(snapshot.load_schema() if as_of is None else snapshot.load_schema_as_of(as_of))
-    if query.query_type is not QueryType.INCREMENTAL:
-        if as_of is not None:
-            warn_of_overtaken_commits(snapshot.active_timeline, snapshot.base_path, as_of)
-        plan = plan_of_slices(
+    if query.query_type is QueryType.INCREMENTAL:
+        return _plan_of_range(snapshot, query, schema, reads_footers)
+    is_optimized = query.query_type is QueryType.READ_OPTIMIZED
+    if as_of is None:
+        return plan_of_slices(
             snapshot,
             query,
             schema,
-            lambda prune: _slices_at(
-                snapshot, as_of, prune, tells_of_pending=True, optimized=query.query_type is QueryType.READ_OPTIMIZED
-            ),
-            LogBlockFilter.of(snapshot.active_timeline.visible_instants, as_of),
+            lambda prune: latest_slices(snapshot, prune, optimized=is_optimized),
+            LogBlockFilter.of(snapshot.active_timeline.visible_instants),
             reads_footers=reads_footers,
-            is_newest=as_of is None and query.query_type is QueryType.SNAPSHOT,
+            is_newest=not is_optimized,
         )
-        return plan if as_of is None else attrs.evolve(plan, read_at=f"as of {as_of}")
+    # Imported here: most reads are of the newest state, and start earlier without.
+    from hoodie.query.earlier_slices import slices_as_of
+    from hoodie.query.overtaken_commits import warn_of_overtaken_commits
+
+    warn_of_overtaken_commits(snapshot.active_timeline, snapshot.base_path, as_of)
+    plan = plan_of_slices(
+        snapshot,
+        query,
+        schema,
+        lambda prune: slices_as_of(snapshot, as_of, prune, tells_of_pending=True, optimized=is_optimized),
+        LogBlockFilter.of(snapshot.active_timeline.visible_instants, as_of),
+        reads_footers=reads_footers,
+    )
+    return attrs.evolve(plan, read_at=f"as of {as_of}")
+
+
+def _plan_of_range(snapshot: TableSnapshot, query: TableQuery, schema: pa.Schema, reads_footers: bool) -> ReadPlan:
+    """The plan of an incremental query."""
+    # Imported here: most reads are of the newest state, and start earlier without.
+    from hoodie.query.commit_range import commit_range
+    from hoodie.query.commit_slices import instants_at_end, only_matching
+    from hoodie.query.earlier_slices import slices_of_range
+    from hoodie.query.overtaken_commits import warn_of_overtaken_commits
+
     commits = commit_range(snapshot, query)
     if commits.end is not None and not commits.is_named:
         # The result of a range is defined by the state at its end.
@@ -134,7 +141,7 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
         snapshot,
         range_query,
         schema,
-        lambda prune: only_matching(_slices_in(snapshot, commits, query, prune), query.config.path_glob),
+        lambda prune: only_matching(slices_of_range(snapshot, commits, query, prune), query.config.path_glob),
         LogBlockFilter(instants_at_end(snapshot, commits)) if commits.unseen else None,
         reads_footers=reads_footers,
     )
@@ -203,6 +210,10 @@ def plan_of_slices(
     slices = list(slices_of(prune))
     log_merging = None
     if not all(file_slice.is_base_file_alone for file_slice in slices):
+        # Imported here: a read of base files alone needs nothing of it, and starts earlier without.
+        from hoodie.io.merging_reader import LogMerging
+        from hoodie.merge.record_merger import named_merger
+
         merger = named_merger(query.merger_class)
         merging = LogMerging.of_table(snapshot, schema, query.log_merge, merger=merger)
         log_merging = merging if block_filter is None else attrs.evolve(merging, block_filter=block_filter)
@@ -276,7 +287,7 @@ def narrowed(plan: ReadPlan, columns: Sequence[str] | None, filters: Filters) ->
     both = condition if own is None else own.expression & condition
     query = attrs.evolve(plan.query, columns=names, filters=both)
 
-    def slices_of(prune: Callable[[Sequence[str]], list[str]]) -> list[FileSlice]:
+    def slices_of(prune: Prune) -> list[FileSlice]:
         possible_partitions = set(prune(sorted({file_slice.partition_path for file_slice in plan.file_slices})))
         return [file_slice for file_slice in plan.file_slices if file_slice.partition_path in possible_partitions]
 
@@ -311,115 +322,3 @@ def _plan_of_nothing(snapshot: TableSnapshot, query: TableQuery) -> ReadPlan:
     fields = {name: pa.field(name, pa.string() if name in META_COLUMNS else pa.null()) for name in names}
     context = HoodieReaderContext(snapshot.storage, pa.schema(list(fields.values())), tuple(names))
     return ReadPlan(snapshot, query, context, (), read_at="never written")
-
-
-def _slices_at(
-    snapshot: TableSnapshot,
-    as_of: str | None,
-    prune: Callable[[Sequence[str]], list[str]],
-    *,
-    tells_of_pending: bool,
-    optimized: bool = False,
-) -> list[FileSlice]:
-    """The latest slices of the partitions that may hold rows, or those as of a time; if optimized, without log files.
-
-    Raises:
-        HoodieIOException: Base files are missing, or were cleaned since that time.
-        HoodieException: A restore has undone commits up to that time.
-    """
-    timeline = snapshot.active_timeline
-    last = timeline.completed_writes().last_instant
-    is_latest = as_of is None or last is None or not is_after(last.requested_time, as_of)
-    if as_of is not None:
-        check_not_undone(timeline, as_of)
-        pending = first_pending(timeline, None, as_of) if tells_of_pending else None
-        if pending is not None:
-            logger.warning(
-                "reading %s as of %s: %s %s is pending, so the rows that it writes are not in the result, and will be "
-                "when it is completed%s", snapshot.base_path, as_of, pending.action, pending.requested_time,
-                "" if timeline.layout.has_completion_times
-                else "; an incremental query that begins at that time leaves them out",
-            )  # fmt: skip
-    view = snapshot.view()
-    known = known_partitions(snapshot, view)
-    wanted = prune(known)
-    partitions = sorted(set(view.list_partitions()).intersection(wanted))
-    view.load_partitions(partitions)
-    if is_latest or as_of is None:
-        check_files(snapshot, view, wanted, needs_logs=not optimized)
-        if optimized:
-            return [
-                s for partition in partitions for s in _only_base_files(partition, view.latest_base_files(partition))
-            ]
-        return [file_slice for partition in partitions for file_slice in view.latest_file_slices(partition)]
-    if optimized:
-        older = {path: view.latest_base_files_before_or_on(path, as_of) for path in partitions}
-        slices = [s for path, files in older.items() for s in _only_base_files(path, files)]
-    else:
-        slices = [s for partition in partitions for s in view.latest_file_slices_before_or_on(partition, as_of)]
-    # Checked after the listing, which a clean may have raced.
-    _check_not_cleaned(snapshot, as_of, known, wanted, prune)
-    return slices
-
-
-def _only_base_files(partition_path: str, files: Sequence[HoodieBaseFile]) -> list[FileSlice]:
-    return [FileSlice(partition_path, file.file_id, file.instant_time, file) for file in files]
-
-
-def _slices_in(
-    snapshot: TableSnapshot,
-    commits: CommitRange,
-    query: TableQuery,
-    prune: Callable[[Sequence[str]], list[str]],
-) -> list[FileSlice]:
-    """The slices that hold rows of a range of commits.
-
-    Raises:
-        HoodieIOException: Files or commits of the range were cleaned or archived.
-    """
-    can_read_table = commits.table_at is not None or not commits.is_named
-    # A commit that is chosen by completion time is in no range as long as it is pending.
-    tells_of_pending = not commits.is_named
-    if commits.begin is None and can_read_table:
-        # Without a begin, the range is the table as of its end, even if commits are archived.
-        return _slices_at(snapshot, commits.table_at, prune, tells_of_pending=tells_of_pending)
-    try:
-        slices = slices_of_commits(snapshot, commits)
-    except HoodieIOException:
-        if not query.config.full_table_scan or not can_read_table:
-            raise
-        return _slices_at(snapshot, commits.table_at, prune, tells_of_pending=tells_of_pending)
-    possible_partitions = set(prune(sorted({file_slice.partition_path for file_slice in slices})))
-    return [file_slice for file_slice in slices if file_slice.partition_path in possible_partitions]
-
-
-def _check_not_cleaned(
-    snapshot: TableSnapshot,
-    as_of: str,
-    known: Sequence[str],
-    wanted: Sequence[str],
-    prune: Callable[[Sequence[str]], list[str]],
-) -> None:
-    """Refuse to read the table as of a time whose files were cleaned.
-
-    Raises:
-        HoodieIOException: Files were cleaned; the message names the earliest commit that can be read.
-    """
-    partition_of = {group: group.rpartition("/")[0] for group in missing_at(snapshot, as_of)}
-    # A clean deletes the folder of a partition without files, so no listing has it.
-    dropped = prune(sorted(set(partition_of.values()).difference(known)))
-    missing = [group for group, partition in partition_of.items() if partition in {*wanted, *dropped}]
-    if not missing:
-        return
-    times = [instant.requested_time for instant in snapshot.active_timeline.completed_writes().after(as_of)]
-    low, high = 0, len(times) - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if missing_at(snapshot, times[middle]) else (low, middle)
-    savepoints = in_order(snapshot.active_timeline.savepoint_times)
-    saved = f" or at a savepoint ({', '.join(savepoints)})" if savepoints else ""
-    raise HoodieIOException(
-        f"reading {snapshot.base_path} as of {as_of}: {len(missing)} file versions of that time were cleaned, of file "
-        f"group {missing[0]} the first, so rows would be missing. Read it as of {times[low]} or later{saved}; "
-        "hoodie.cleaner.commits.retained keeps more, and a savepoint keeps a commit as long as you like"
-    )

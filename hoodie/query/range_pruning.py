@@ -11,6 +11,7 @@ files alone may hold the row; partial updates can make a row that no single file
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -26,9 +27,11 @@ from hoodie.common.model.record_columns import META_COLUMN_SET
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.merge.payload_rules import PAYLOADS, canonical_payload_class
-from hoodie.metadata.reader.column_bounds import ColumnBounds
 from hoodie.metadata.reader.metadata_listing import metadata_of
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
+
+if TYPE_CHECKING:
+    from hoodie.metadata.reader.column_bounds import ColumnBounds
 
 Flags = npt.NDArray[np.bool_]
 _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
@@ -66,6 +69,9 @@ def partitions_by_statistics(
     rows = listing.ask(lambda metadata: metadata.read_partition_stats(columns, partitions))
     if rows is None:
         return list(partitions)
+    # Imported here: most reads have no such statistics, and start earlier without.
+    from hoodie.metadata.reader.column_bounds import ColumnBounds
+
     bounds = {}
     for name in columns:
         partition_rows = rows.filter(pc.equal(rows.column("column_name"), name))
@@ -136,6 +142,9 @@ def _bounds_of(
     if rows is None or not rows.num_rows:
         return None
     keys = _keys(rows.column("partition_path"), rows.column("file_name"))
+    # Imported here for the same reason as above.
+    from hoodie.metadata.reader.column_bounds import ColumnBounds
+
     bounds = {}
     for name in columns:
         is_own = pc.equal(rows.column("column_name"), name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -20,9 +21,11 @@ from hoodie.common.util.shown_table import ShownTable, format_bytes, plural
 from hoodie.config.read_config import QueryType
 from hoodie.exception import HoodieSchemaException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
-from hoodie.io.merging_reader import LogMerging
 from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.query.table_query import TableQuery
+
+if TYPE_CHECKING:
+    from hoodie.io.merging_reader import LogMerging
 
 
 @attrs.frozen

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from hoodie.avro.service_metadata import HoodieCleanerPlan
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -14,14 +13,12 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import is_after, oldest
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.timeline_listing import TimelineMovedException
-from hoodie.config.clean_config import CleaningPolicy
 from hoodie.exception import HoodieException, HoodieIOException, HoodiePendingOverwriteException
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 _DELETING_ACTIONS = (Action.CLEAN, Action.ROLLBACK, Action.RESTORE)
-_POLICIES_OF_COMMITS = (CleaningPolicy.KEEP_LATEST_COMMITS, CleaningPolicy.KEEP_LATEST_BY_HOURS)
 _OF_NEWEST_STATE = (
     MetadataPartitionType.RECORD_INDEX,
     MetadataPartitionType.SECONDARY_INDEX,
@@ -166,6 +163,10 @@ def _deletions(timeline: HoodieActiveTimeline) -> set[tuple[str, Action]]:
 
 def _retains(timeline: HoodieActiveTimeline, clean_time: str, instant_time: str) -> bool:
     """Whether a clean keeps all files for readers that know no write from an instant on."""
+    # Imported here: few reads meet a clean, and the others start earlier without.
+    from hoodie.avro.service_metadata import HoodieCleanerPlan
+    from hoodie.config.clean_config import CleaningPolicy
+
     requested = HoodieInstant(clean_time, Action.CLEAN, State.REQUESTED)
     try:
         plan = timeline.read_as(requested, HoodieCleanerPlan)
@@ -174,7 +175,7 @@ def _retains(timeline: HoodieActiveTimeline, clean_time: str, instant_time: str)
         return False
     earliest = plan.earliest_instant_to_retain
     return (
-        plan.policy in _POLICIES_OF_COMMITS
+        plan.policy in (CleaningPolicy.KEEP_LATEST_COMMITS, CleaningPolicy.KEEP_LATEST_BY_HOURS)
         and earliest is not None
         and earliest.timestamp != ""
         and not is_after(earliest.timestamp, instant_time)

@@ -18,7 +18,6 @@ from hoodie.config.read_config import ChangeForm, HoodieReadConfig, IncrementalF
 from hoodie.exception import HoodieConfigException
 from hoodie.merge.merge_properties import MERGER_KEYS
 from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
-from hoodie.query.filter_text import parse_filter
 from hoodie.query.filter_tuples import filters_of_tuples
 
 Filters: TypeAlias = pc.Expression | Sequence[Any] | str | None
@@ -340,6 +339,9 @@ def to_expression(filters: Filters) -> pc.Expression | None:
     if filters is None or isinstance(filters, pc.Expression):
         return filters
     if isinstance(filters, str):
+        # Imported here: other filters need no parser, and start earlier without.
+        from hoodie.query.filter_text import parse_filter
+
         return parse_filter(filters)
     if isinstance(filters, list | tuple) and not filters:
         return None

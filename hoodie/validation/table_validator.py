@@ -16,7 +16,7 @@ from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.metadata_record_reader import MetadataRecords, SliceQuery, read_records
 from hoodie.metadata.reader.misplaced_times import all_misplaced_times
-from hoodie.metadata.records.file_records import listing_of, partitions_of
+from hoodie.metadata.records.file_listing import listing_of, partitions_of
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_options import StorageOptions

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hoodie.io.hfile.hfile_reader import HFileReader
 from hoodie.io.hfile.hfile_writer import encode_hfile
-from hoodie.io.log.hfile_block import encode_hfile_block
+from hoodie.io.log.hfile_block_writer import encode_hfile_block
 from hoodie.io.log.log_block import HoodieLogBlockType
 from hoodie.io.log.log_block_writer import encode_log_block
 from hoodie.io.log.log_file_reader import read_log_blocks

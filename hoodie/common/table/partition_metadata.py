@@ -22,7 +22,6 @@ from hoodie.exception import (
     HoodieNotSupportedException,
 )
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
-from hoodie.io.parquet.parquet_writer import file_without_rows
 from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import METAFOLDER_NAME
@@ -66,6 +65,9 @@ class HoodiePartitionMetadata:
 
     def to_parquet(self) -> bytes:
         """The content of ``.hoodie_partition_metadata.parquet``: no rows, and both values in its footer."""
+        # Imported here: readers write no files, and start earlier without.
+        from hoodie.io.parquet.parquet_writer import file_without_rows
+
         values = {_COMMIT_TIME_KEY: self.commit_time, _PARTITION_DEPTH_KEY: str(self.partition_depth)}
         return file_without_rows("dummyint", values)
 

@@ -7,6 +7,7 @@ table was created with, because later writes do not update that schema.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -15,7 +16,6 @@ from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import REWRITES
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
-from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
@@ -23,6 +23,9 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage import storage_path
 from hoodie.storage.storage import HoodieStorage
+
+if TYPE_CHECKING:
+    from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 
 _AVRO_FOOTER_KEYS = (b"parquet.avro.schema", b"avro.schema")
 

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import pyarrow as pa
@@ -23,12 +23,10 @@ from hoodie.common.table.table_config import PROPERTIES_BACKUP_FILE_NAME, Hoodie
 from hoodie.common.table.table_metadata import HoodieTableMetadata, table_metadata_of
 from hoodie.common.table.table_schema_resolver import TableSchemaResolver
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
-from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after
-from hoodie.common.table.timeline.lsm_timeline import archive_of
 from hoodie.common.table.timeline.newest_archived_time import newest_archived_time
-from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER, timeline_layout
+from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER, TimelineLayout, timeline_layout
 from hoodie.common.table.timeline.timeline_listing import TimelineMovedException, TimelineStates
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.table.view.committed_log_files import CommittedLogFiles
@@ -41,12 +39,15 @@ from hoodie.exception import (
     TableNotFoundException,
 )
 from hoodie.storage import storage_path
-from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.side_by_side import side_by_side
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME
+
+if TYPE_CHECKING:
+    from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
+    from hoodie.storage.retry import RetryPolicy
 
 logger = logging.getLogger(__name__)
 
@@ -274,9 +275,7 @@ class TableSnapshot:
         """
         layout = self.active_timeline.layout
         if not self._archived:
-            self._archived.append(
-                archive_of(layout).load(self.storage, self.meta_path, self.table_config.archive_folder, layout)
-            )
+            self._archived.append(_load_archive(layout, self.storage, self.meta_path, self.table_config.archive_folder))
         return self._archived[0]
 
     def instants(self, *, archived: bool = False) -> list[HoodieInstant]:
@@ -358,7 +357,7 @@ class TableSnapshot:
         """The sizes that completed instants give for the table's log files."""
         layout = self.active_timeline.layout
         folder = self.table_config.archive_folder
-        load_archive = partial(archive_of(layout).load, self.storage, self.meta_path, folder, layout)
+        load_archive = partial(_load_archive, layout, self.storage, self.meta_path, folder)
         return CommittedLogFiles(self.base_path, self.active_timeline, load_archive, _REMEDY)
 
     def load_schema(self) -> pa.Schema:
@@ -499,7 +498,7 @@ def _load_active_timeline(
     layout = timeline_layout(
         table_config.timeline_layout_version, table_config.timeline_folder, table_config.timeline_timezone
     )
-    load_archive = partial(archive_of(layout).load, storage, meta_path, folder, layout)
+    load_archive = partial(_load_archive, layout, storage, meta_path, folder)
     archive = storage_path.join(meta_path, folder)
     is_inside = storage_path.parent(archive) == layout.active_path(meta_path)
     return HoodieActiveTimeline.load(
@@ -513,6 +512,16 @@ def _load_active_timeline(
         clock_skew_ms=clock_skew_ms,
         listed=listed,
     )
+
+
+def _load_archive(
+    layout: TimelineLayout, storage: HoodieStorage, meta_path: str, folder: str, newest_files: int | None = None
+) -> HoodieArchivedTimeline:
+    """The archived timeline of a table; see `HoodieArchivedTimeline.load`."""
+    # Imported here: most reads need no archive, and start earlier without.
+    from hoodie.common.table.timeline.lsm_timeline import archive_of
+
+    return archive_of(layout).load(storage, meta_path, folder, layout, newest_files)
 
 
 def _read_archived(load: Callable[[], HoodieArchivedTimeline], instant: HoodieInstant) -> HoodieCommitMetadata | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import attrs
 
-from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
+
+if TYPE_CHECKING:
+    from hoodie.common.table.timeline.instant_range import InstantRange
 
 
 @attrs.frozen

@@ -17,7 +17,6 @@ from hoodie.common.model.file_slice import HoodieLogFile
 from hoodie.common.table.view.committed_log_files import CommittedLogFiles
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.hfile.hfile_reader import HFileReader
-from hoodie.io.log.delete_block import decode_delete_block
 from hoodie.io.log.hfile_block import open_hfile_block
 from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType, StoredLogBlock
 from hoodie.io.log.log_block_filter import LogBlockFilter
@@ -136,6 +135,9 @@ class MetadataLogScanner:
         """
         for block in self._block_scanner.loaded(self.counted_blocks()[start:]):
             if block.block_type is HoodieLogBlockType.DELETE:
+                # Imported here: few metadata tables have delete blocks, and reads of others start earlier without.
+                from hoodie.io.log.delete_block import decode_delete_block
+
                 yield from decode_delete_block(block)
                 continue
             if block.block_type is not HoodieLogBlockType.HFILE_DATA:

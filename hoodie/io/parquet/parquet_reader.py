@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import attrs
 import numpy as np
@@ -36,10 +36,12 @@ from hoodie.io.parquet.key_search import FoundRows, KeySearch, find_keys, is_sea
 from hoodie.io.parquet.parquet_footer import Footer, KeyRange, parse_footer
 from hoodie.io.parquet.repeated_texts import RepeatedTexts
 from hoodie.io.parquet.row_taking import RowTaker, is_only_dictionary
-from hoodie.io.parquet.splicing import CopiedForm, ReadAt, StoredColumns, StoredRowGroup, row_groups_to_copy
 from hoodie.io.parquet.stored_ranges import StoredRanges
 from hoodie.storage.listed_files import open_listed_file
 from hoodie.storage.storage import HoodieStorage
+
+if TYPE_CHECKING:
+    from hoodie.io.parquet.splicing import CopiedForm, ReadAt, StoredColumns, StoredRowGroup
 
 _BUFFER_BYTES = 1 << 20
 """A column of a row group is read in steps of this size, not at once."""
@@ -199,6 +201,9 @@ class HoodieParquetReader:
         """
         if self._stream is None:
             raise HoodieException(f"{self._path} is not open")
+        # Imported here: reads of rows copy nothing, and start earlier without.
+        from hoodie.io.parquet.splicing import StoredColumns
+
         with translated_errors(self._path):
             return StoredColumns(self._stream, self._path)
 
@@ -213,6 +218,9 @@ class HoodieParquetReader:
         # Taking a footer apart takes longer than asking pyarrow whether a row group is large enough.
         if self._stream.size() < form.min_bytes or not any(size >= form.min_bytes for size in self._row_group_sizes()):
             return {}
+        # Imported here: reads of rows copy nothing, and start earlier without.
+        from hoodie.io.parquet.splicing import row_groups_to_copy
+
         try:
             with translated_errors(self._path):
                 return row_groups_to_copy(self._stream, self._path, form)

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hoodie.exception import HoodieCorruptedDataException
-from hoodie.io.parquet.splicing.compact_protocol import Struct, read_struct_at
+from hoodie.io.parquet.compact_protocol import Struct, read_struct_at
 
 StoredValues: TypeAlias = npt.NDArray[np.uint8]
 """A matrix with a row for each value: of a string its length in `LENGTH_BYTES` bytes, the lowest first, then its bytes.

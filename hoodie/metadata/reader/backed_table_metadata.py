@@ -6,6 +6,7 @@ Hudi: org.apache.hudi.metadata.HoodieBackedTableMetadata.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -22,10 +23,9 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.arrow_buffers import booleans_of, flags_in
 from hoodie.exception import HoodieCorruptedDataException, HoodieIndexException
 from hoodie.io.hfile.hfile_reader import TooManyEntriesError
-from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition, load_index_definitions
 from hoodie.metadata.reader.metadata_record_reader import MetadataRecords, SliceQuery, read_records
 from hoodie.metadata.reader.metadata_table_files import REBUILD, MetadataTableFiles
-from hoodie.metadata.records.file_records import FILE_LISTING, listing_of, partitions_of
+from hoodie.metadata.records.file_listing import FILE_LISTING, listing_of, partitions_of
 from hoodie.metadata.records.metadata_keys import (
     ALL_PARTITIONS_KEY,
     bloom_filter_keys,
@@ -43,6 +43,9 @@ from hoodie.metadata.records.metadata_records import MetadataPayload
 from hoodie.metadata.records.record_index_location import instant_time_of_millis
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
+
+if TYPE_CHECKING:
+    from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition
 
 COLUMN_STATS = pa.schema([pa.field("partition_path", pa.string()), *MetadataPayload.COLUMN_STATS.schema])
 """Statistics of columns with the partition of the table; the rest as `MetadataPayload.COLUMN_STATS` has it."""
@@ -118,6 +121,9 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
             HoodieIOException: Storage failed.
         """
         if not self._definitions:
+            # Imported here: a listing of files needs nothing of it, and reads start earlier without.
+            from hoodie.metadata.reader.index_definitions import load_index_definitions
+
             self._definitions.append(load_index_definitions(self.table.storage, self.table.meta_path))
         return self._definitions[0]
 

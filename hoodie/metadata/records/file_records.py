@@ -26,23 +26,14 @@ import pyarrow.compute as pc
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.util.arrow_buffers import numbers_of, scalar_of
 from hoodie.exception import HoodieCommitException
+from hoodie.metadata.records.file_listing import FILE_LISTING
 from hoodie.metadata.records.metadata_entries import MetadataEntries
 from hoodie.metadata.records.metadata_keys import ALL_PARTITIONS_KEY, NON_PARTITIONED, partition_identifier
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, MetadataRecordType
-from hoodie.metadata.records.metadata_records import FILE_INFO, MetadataPayload, flat_files
+from hoodie.metadata.records.metadata_records import FILE_INFO, MetadataPayload
 from hoodie.storage.storage_path import file_name
 
-FILE_LISTING = pa.schema(
-    [
-        pa.field("partition_path", pa.string()),
-        pa.field("file_name", pa.string()),
-        pa.field("size_bytes", pa.int64()),
-        pa.field("is_deleted", pa.bool_()),
-    ]
-)
-"""Files of partitions of a table, one row for each file; the partition is "" in a table without partitions."""
 _PATH = MetadataPartitionType.FILES.partition_path
 _Files = Mapping[str, Mapping[str, int | None]]
 """Partition path -> file name -> size in bytes, None for a deleted file."""
@@ -124,35 +115,6 @@ def bootstrap_files_entries(listing: pa.Table, partitions: Collection[str]) -> M
         row = listing.filter(empty).slice(0, 1).to_pylist()[0]
         _checked(row["partition_path"], row["file_name"], row["size_bytes"])
     return _joined(_partition_records(partitions, []), _file_records(listing))
-
-
-def listing_of(keys: pa.Array, rows: pa.RecordBatch) -> pa.Table:
-    """The files in records of partitions, one row for each file.
-
-    Args:
-        keys: The keys of the records (string); the record that lists the partitions is passed over.
-        rows: Rows of the schema of `MetadataPayload.FILES`.
-
-    Returns:
-        `FILE_LISTING`.
-    """
-    owners, names, infos = flat_files(rows.column("files"))
-    owners = numbers_of(owners, pa.int64())
-    all_partitions = numbers_of(np.array([MetadataRecordType.ALL_PARTITIONS], np.int32), pa.int32())[0]
-    is_file = pc.not_equal(rows.column("type"), all_partitions).take(owners)
-    paths = pc.if_else(pc.equal(keys, scalar_of(NON_PARTITIONED)), scalar_of(""), keys).take(owners)
-    columns = [paths, names, infos.field("size_bytes"), infos.field("is_deleted")]
-    return pa.Table.from_arrays(columns, schema=FILE_LISTING).filter(is_file)
-
-
-def partitions_of(keys: pa.Array, rows: pa.RecordBatch) -> list[str]:
-    """The partitions in the list of partitions, without deleted ones; see `listing_of`."""
-    place = pc.index(keys, scalar_of(ALL_PARTITIONS_KEY)).as_py()
-    if place < 0:
-        return []
-    _, names, infos = flat_files(rows.column("files").slice(place, 1))
-    partitions = names.filter(pc.invert(infos.field("is_deleted"))).to_pylist()
-    return ["" if name == NON_PARTITIONED else name for name in partitions]
 
 
 def _checked(partition_path: str, name: str, size: int) -> int:

@@ -35,7 +35,6 @@ import pyarrow.compute as pc
 
 from hoodie.avro.avro_type import AvroType
 from hoodie.avro.columnar_decoder import decode_records
-from hoodie.avro.columnar_encoder import encode_records
 from hoodie.avro.schema_reader import VARIANT
 from hoodie.common.model.record_columns import FILE_NAME_META
 from hoodie.common.util.arrow_buffers import maps_like, pieces_of
@@ -328,6 +327,9 @@ def _encoded(
             columns[name] = pa.nulls(count, pa.string())
     if payload.field not in tree.names:
         raise HoodieSchemaException(f"Cannot write records with {payload.field}: the schema has no such field")
+    # Imported here: readers encode nothing, and start earlier without.
+    from hoodie.avro.columnar_encoder import encode_records
+
     encoded = encode_records(
         pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)),
         schema_of_payload(writer_schema, payload.field),

@@ -27,7 +27,6 @@ import pyarrow.compute as pc
 
 from hoodie.common.util.arrow_buffers import booleans_of, flags_in, numbers_in, numbers_of, texts_of
 from hoodie.metadata.records.metadata_records import FILE_INFO, MetadataPayload, flat_files
-from hoodie.metadata.records.range_union import union_of_ranges
 
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -190,6 +189,9 @@ def _merge_column_stats(rows: pa.RecordBatch, deleted: Flags, starts: Longs, end
     first = _last_true(resets, starts)
     if (first == ends - 1).all():
         return rows.take(pa.array(ends - 1))
+    # Imported here: only statistics whose ranges were added to are united, and other reads start earlier without.
+    from hoodie.metadata.records.range_union import union_of_ranges
+
     # Rows before the last reset of their key do not count.
     run_of = np.repeat(np.arange(len(starts)), ends - starts)
     counted = np.flatnonzero(np.arange(len(deleted)) >= first[run_of])

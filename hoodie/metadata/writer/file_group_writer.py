@@ -20,7 +20,7 @@ from hoodie.exception import HoodieIOException
 from hoodie.io.hfile.block_codec import FAST_LEVEL, SMALL_LEVEL
 from hoodie.io.hfile.hfile_writer import encode_hfile
 from hoodie.io.log.delete_block import encode_delete_blocks
-from hoodie.io.log.hfile_block import encode_hfile_block
+from hoodie.io.log.hfile_block_writer import encode_hfile_block
 from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlockType
 from hoodie.io.log.log_block_writer import encode_log_block
 from hoodie.metadata.records.metadata_entries import MetadataEntries

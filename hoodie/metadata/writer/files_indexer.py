@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
+from hoodie.metadata.records.file_listing import FILE_LISTING
 from hoodie.metadata.records.file_records import (
-    FILE_LISTING,
     bootstrap_files_entries,
     clean_files_entries,
     commit_files_entries,

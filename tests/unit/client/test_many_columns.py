@@ -13,8 +13,8 @@ import pytest
 
 import hoodie
 from hoodie.common.model.record_columns import META_COLUMNS
+from hoodie.io.parquet.compact_protocol import read_struct
 from hoodie.io.parquet.splicing import column_chunks
-from hoodie.io.parquet.splicing.compact_protocol import read_struct
 from hoodie.io.parquet.splicing.splicing_writer import MOST_SPLICED_COLUMNS
 
 

@@ -35,7 +35,7 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieException, Hood
 from hoodie.io.log.log_block import HoodieLogBlockType, avro_records
 from hoodie.io.log.log_block_writer import encode_avro_data_block
 from hoodie.io.log.log_file_reader import MAGIC, read_log_blocks
-from hoodie.io.parquet.splicing.compact_protocol import read_struct
+from hoodie.io.parquet.compact_protocol import read_struct
 from hoodie.transaction.lock.storage_based_lock_provider import StorageLockData
 from tests.support.services_table import ServicesTable
 from tests.support.timeline_files import read_commit, state_file, write_commit

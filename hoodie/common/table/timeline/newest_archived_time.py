@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from hoodie.common.table.table_metadata import map_concurrently
-from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant_time import newest
 from hoodie.common.table.timeline.lsm_manifest import LsmFile, LsmManifest, version_of
-from hoodie.common.table.timeline.lsm_timeline import newest_lsm_time, read_while_compacted
 from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from hoodie.storage.storage import FileStatus, HoodieStorage
+
+if TYPE_CHECKING:
+    from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 
 _NEWEST_FILES = 2
 
@@ -72,10 +74,16 @@ class _NewestOfLsm:
             return None
         version = version_of(self._storage, self._folder)
         if version is None or version != self._version:
+            # Imported here: most tables that are read have no archive, and reads of them start earlier without.
+            from hoodie.common.table.timeline.lsm_timeline import read_while_compacted
+
             read_while_compacted(self._storage, self._folder, self._read)
         return self._newest
 
     def _read(self, manifest: LsmManifest) -> None:
+        # Imported here for the same reason.
+        from hoodie.common.table.timeline.lsm_timeline import newest_lsm_time
+
         unknown = [file for file in manifest.files if file not in self._of_files]
         times = map_concurrently(lambda file: newest_lsm_time(self._storage, self._folder, file), unknown)
         known = self._of_files | dict(zip(unknown, times, strict=True))

@@ -27,7 +27,6 @@ import attrs
 
 from hoodie.avro import timeline_metadata
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
-from hoodie.common.table.timeline.archived_entry import encode_archived_entry
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import format_instant_time
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
@@ -226,6 +225,9 @@ class TimelineLayoutV1(TimelineLayout):
 
     def encode_archived(self, state: HoodieInstant, content: bytes, transition_time: str, source: str) -> bytes:
         """Avro; see `TimelineLayout.encode_archived`."""
+        # Imported here: readers archive nothing, and start earlier without.
+        from hoodie.common.table.timeline.archived_entry import encode_archived_entry
+
         return encode_archived_entry(state, content, transition_time, source)
 
 

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import format_instant_time, is_instant_time, parse_instant_time
-from hoodie.common.table.timeline.moved_commits import moved_commits, refusal_of_moved_commits
 from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER, TimelineLayout, timeline_layout
 from hoodie.exception import HoodieIOException, InvalidTableException, TableNotFoundException
 from hoodie.storage.storage import HoodieStorage
@@ -109,6 +108,9 @@ def _refuse_moved_to_layout_2(storage: HoodieStorage, meta_path: str) -> None:
     layout = timeline_layout(2)
     statuses = storage.list_directory(layout.active_path(meta_path))
     if any(status.name == UPGRADE_FILE_NAME for status in statuses):
+        # Imported here: few upgrades are given up, and reads start earlier without.
+        from hoodie.common.table.timeline.moved_commits import moved_commits, refusal_of_moved_commits
+
         table_config = _refuse_unless_current(storage, meta_path, timeline_layout(1))
         moved = moved_commits(storage, meta_path, table_config) if table_config is not None else []
         if table_config is not None and moved:

@@ -17,22 +17,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from hoodie.avro.service_metadata import HoodieRestoreMetadata
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import FileSlice, HoodieFileGroup, HoodieLogFile
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
-from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_before, oldest
 from hoodie.common.util.bounded_cache import BoundedCache
 from hoodie.exception import HoodieException
 from hoodie.storage.storage_path import file_name, join
+
+if TYPE_CHECKING:
+    from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 
 logger = logging.getLogger(__name__)
 
@@ -192,6 +193,9 @@ class CommittedLogFiles:
     def _commands_of(self, instant: HoodieInstant, path: str) -> Iterator[CommittedBytes]:
         """The bytes of the commands that a rollback, or the rollbacks of a restore, wrote to a log file."""
         if instant.action is Action.RESTORE:
+            # Imported here: few tables were restored, and reads of others start earlier without.
+            from hoodie.avro.service_metadata import HoodieRestoreMetadata
+
             restored = self.timeline.read_as(instant, HoodieRestoreMetadata)
             rollbacks = [one for found in restored.rollbacks.values() for one in found]
         else:

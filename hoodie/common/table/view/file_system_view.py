@@ -27,7 +27,6 @@ from hoodie.common.model.file_slice import (
     HoodieFileGroupId,
     HoodieLogFile,
 )
-from hoodie.common.table.compaction_plans import pending_compactions
 from hoodie.common.table.table_metadata import HoodieTableMetadata
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
@@ -254,7 +253,7 @@ class HoodieTableFileSystemView:
         """
         if self._compactions is None:
             has_plans = self._instants.has_completion_times and bool(self._instants.pending_compactions)
-            self._compactions = pending_compactions(self._timeline) if has_plans else {}
+            self._compactions = _pending_compactions(self._timeline) if has_plans else {}
         missing = [path for path in dict.fromkeys(partition_paths) if path not in self._groups]
         for partition_path, files in self._metadata.list_files_of(missing).items():
             groups = build_file_groups(
@@ -423,3 +422,10 @@ class HoodieTableFileSystemView:
                     names[HoodieFileGroupId(stat.partition_path, stat.file_id)] = stat.path.rsplit("/", 1)[-1]
             self._committed_names[instant_time] = names
         return self._committed_names[instant_time].get(group_id)
+
+
+def _pending_compactions(timeline: HoodieActiveTimeline) -> Mapping[HoodieFileGroupId, tuple[str, ...]]:
+    # Imported here: most tables have no pending compaction, and reads of them start earlier without.
+    from hoodie.common.table.compaction_plans import pending_compactions
+
+    return pending_compactions(timeline)

@@ -9,7 +9,7 @@ The rest of hoodie uses these names::
     CopiedForm      what a row group must be like to be copied as a whole
     StoredRowGroup  a row group of an old file that is like that
 
-Inside, `compact_protocol` codes Thrift's numbers, `column_chunks` describes columns as in a footer, and `row_groups`
+Inside, `column_chunks` describes columns as in a footer, and `row_groups`
 says which row groups are copied, and copies their pages.
 """
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
-from hoodie.io.parquet.splicing.compact_protocol import (
+from hoodie.io.parquet.compact_protocol import (
     BINARY,
     I16,
     I32,

@@ -22,6 +22,15 @@ import pyarrow.parquet as pq
 
 from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.exception import HoodieCorruptedDataException
+from hoodie.io.parquet.compact_protocol import (
+    FALSE,
+    I32,
+    STRUCT,
+    TRUE,
+    Field,
+    Struct,
+    read_struct_at,
+)
 from hoodie.io.parquet.splicing.column_chunks import (
     CODECS,
     ColumnChunk,
@@ -31,15 +40,6 @@ from hoodie.io.parquet.splicing.column_chunks import (
     read_footer,
     relative_chunk,
     struct_of,
-)
-from hoodie.io.parquet.splicing.compact_protocol import (
-    FALSE,
-    I32,
-    STRUCT,
-    TRUE,
-    Field,
-    Struct,
-    read_struct_at,
 )
 
 _PIECE_BYTES = 4 << 20

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from hoodie.exception import HoodieException
 from hoodie.io.parquet.column_adaptation import with_encoding
+from hoodie.io.parquet.compact_protocol import Struct
 from hoodie.io.parquet.splicing.column_chunks import (
     MAGIC,
     ColumnChunk,
@@ -22,7 +23,6 @@ from hoodie.io.parquet.splicing.column_chunks import (
     row_groups_of,
     write_footer,
 )
-from hoodie.io.parquet.splicing.compact_protocol import Struct
 from hoodie.io.parquet.splicing.row_groups import ReadAt, StoredRowGroup, file_form
 
 MOST_SPLICED_COLUMNS = 256

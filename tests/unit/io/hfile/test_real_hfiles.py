@@ -15,7 +15,8 @@ from hoodie.exception import HoodieException
 from hoodie.io.hfile.block_codec import HEADER_BYTES, HFileCompression, decode_block
 from hoodie.io.hfile.hfile_reader import HFileReader
 from hoodie.io.hfile.hfile_writer import HFileWriter
-from hoodie.io.log.hfile_block import encode_hfile_block, open_hfile_block
+from hoodie.io.log.hfile_block import open_hfile_block
+from hoodie.io.log.hfile_block_writer import encode_hfile_block
 from hoodie.io.log.log_block import HoodieLogBlockType
 from hoodie.io.log.log_file_reader import read_log_blocks
 from tests.support.log_files import log_files_in

@@ -12,7 +12,8 @@ from hoodie.common.model.file_slice import HoodieLogFile
 from hoodie.exception import HoodieCorruptedDataException, HoodieKeyException, HoodieNotSupportedException
 from hoodie.io.hfile.block_codec import HFileCompression
 from hoodie.io.log.delete_block import encode_delete_blocks
-from hoodie.io.log.hfile_block import encode_hfile_block, open_hfile_block
+from hoodie.io.log.hfile_block import open_hfile_block
+from hoodie.io.log.hfile_block_writer import encode_hfile_block
 from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlockType
 from hoodie.io.log.log_block_writer import encode_avro_data_block, encode_rollback_block
 from hoodie.io.log.log_file_reader import read_log_blocks

@@ -18,10 +18,7 @@ from hypothesis import strategies as st
 from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.exception import HoodieCorruptedDataException, MissingSchemaFieldException
 from hoodie.io.parquet import key_search, plain_pages
-from hoodie.io.parquet.key_search import KeyMatcher, find_keys, known_range
-from hoodie.io.parquet.parquet_reader import HoodieParquetReader
-from hoodie.io.parquet.plain_pages import OtherPageForm, iter_plain_pages, stored_bytes, take_strings
-from hoodie.io.parquet.splicing.compact_protocol import (
+from hoodie.io.parquet.compact_protocol import (
     I32,
     I64,
     STRUCT,
@@ -31,6 +28,9 @@ from hoodie.io.parquet.splicing.compact_protocol import (
     read_struct_at,
     write_struct,
 )
+from hoodie.io.parquet.key_search import KeyMatcher, find_keys, known_range
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.plain_pages import OtherPageForm, iter_plain_pages, stored_bytes, take_strings
 from hoodie.storage.storage_factory import open_storage
 
 CODECS = ("none", "snappy", "gzip", "zstd")

@@ -16,7 +16,7 @@ import pytest
 import hoodie
 from hoodie import HoodieReadClient
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
-from hoodie.io.parquet.splicing.compact_protocol import read_struct_at
+from hoodie.io.parquet.compact_protocol import read_struct_at
 
 pytestmark = pytest.mark.usefixtures("splices_small_files")
 

@@ -15,13 +15,11 @@ from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieCommitException
+from hoodie.metadata.records.file_listing import FILE_LISTING, listing_of, partitions_of
 from hoodie.metadata.records.file_records import (
-    FILE_LISTING,
     bootstrap_files_entries,
     clean_files_entries,
     commit_files_entries,
-    listing_of,
-    partitions_of,
     rollback_files_entries,
 )
 from hoodie.metadata.records.metadata_entries import MetadataEntries

@@ -32,7 +32,7 @@ from hoodie.exception import (
 )
 from hoodie.io.hfile.hfile_reader import HFileReader
 from hoodie.io.log.delete_block import encode_delete_blocks
-from hoodie.io.log.hfile_block import encode_hfile_block
+from hoodie.io.log.hfile_block_writer import encode_hfile_block
 from hoodie.metadata import HoodieBackedTableMetadata, validate
 from hoodie.metadata.records.metadata_record_schema import with_meta_columns
 from hoodie.metadata.records.metadata_records import MetadataPayload, decode_values, encode_values

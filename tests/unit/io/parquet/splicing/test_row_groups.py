@@ -22,11 +22,7 @@ from hoodie.common.bloom.bloom_filter import DynamicBloomFilter
 from hoodie.common.config.storage_config import HoodieStorageConfig, ParquetCompression
 from hoodie.common.model.record_columns import FILE_NAME_META, META_COLUMNS, RECORD_KEY_META
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieKeyException
-from hoodie.io.parquet.parquet_footer import KeyRange
-from hoodie.io.parquet.parquet_reader import HoodieParquetReader, bytes_of_base_file, read_footer
-from hoodie.io.parquet.parquet_writer import HoodieParquetWriter, copied_form, writer_options
-from hoodie.io.parquet.splicing import StoredRowGroup, row_groups_to_copy
-from hoodie.io.parquet.splicing.compact_protocol import (
+from hoodie.io.parquet.compact_protocol import (
     BINARY,
     I32,
     I64,
@@ -36,6 +32,10 @@ from hoodie.io.parquet.splicing.compact_protocol import (
     read_struct_at,
     write_struct,
 )
+from hoodie.io.parquet.parquet_footer import KeyRange
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader, bytes_of_base_file, read_footer
+from hoodie.io.parquet.parquet_writer import HoodieParquetWriter, copied_form, writer_options
+from hoodie.io.parquet.splicing import StoredRowGroup, row_groups_to_copy
 from hoodie.storage.storage_factory import open_storage
 
 META = [pa.field(name, pa.string()) for name in META_COLUMNS]

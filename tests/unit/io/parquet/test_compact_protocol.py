@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoodie.exception import HoodieCorruptedDataException
-from hoodie.io.parquet.splicing.compact_protocol import (
+from hoodie.io.parquet.compact_protocol import (
     BINARY,
     I32,
     I64,
