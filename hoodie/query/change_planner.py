@@ -365,7 +365,7 @@ class _Planner:
             begin_after=self._range.time_of(instant),
         )
         if self._mode is HoodieCDCSupplementalLoggingMode.DATA_BEFORE_AFTER:
-            return task
+            return attrs.evolve(task, stores_images=True)
         if stat.num_inserts or stat.num_update_writes:
             self._checked.append((instant, join(self._snapshot.base_path, stat.path or "")))
         has_before = stat.num_update_writes > 0 or stat.num_deletes > 0

@@ -309,6 +309,8 @@ class ChangeTask:
         previous: The file id, and the instant of the base file before, of stored changes: files that were written in
             another mode than the table's may need it.
         begin_after: The begin of a range without the commit of stored changes.
+        stores_images: Whether files of change data hold all rows before and after, if they were written in the mode of
+            the table. Then the slices are not read.
     """
 
     case: HoodieCDCInferenceCase
@@ -323,12 +325,23 @@ class ChangeTask:
     part: ChangePart = ChangePart.ALL
     previous: tuple[str, str] | None = None
     begin_after: str = ""
+    stores_images: bool = False
 
     @property
     def size_bytes(self) -> int:
-        """The size of the files."""
-        states = sum(state.size_bytes for state in (*self.before, *self.after))
-        return states + sum(size for _, size in self.change_files)
+        """The size of the files that are read."""
+        return sum(state.size_bytes for state in self._read_states) + sum(size for _, size in self.change_files)
+
+    @property
+    def file_count(self) -> int:
+        """The number of files that are read."""
+        record_files = sum(len(state.file_slice.record_files) for state in self._read_states)
+        return record_files + len(self.change_files)
+
+    @property
+    def _read_states(self) -> tuple[SliceState, ...]:
+        """The slices that are read, as far as the plan tells."""
+        return () if self.stores_images else (*self.before, *self.after)
 
     def batches(self, context: ChangeContext) -> Iterator[pa.RecordBatch]:
         """The changes, on this thread.

@@ -260,6 +260,28 @@ def test_the_plan_tells_that_states_are_compared_and_the_next_begin(tmp_path: Pa
     assert f"next: begin at {times[2]}" in plan.explain()
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_the_size_of_stored_changes_counts_base_files_only_where_images_are_looked_up(
+    tmp_path: Path, mode: str
+) -> None:
+    path = init_table(tmp_path / "t", **storing_changes(mode))
+    with local_client(path) as client:
+        client.insert(rows(*((f"k{number}", "x", 1, 1.5) for number in range(50))))
+        _, begin = changes_of(path, None)
+        client.upsert(rows(("k1", "x", 2, 2.5)))
+    plan = hoodie.plan_read(path, query_type="incremental", query_format="cdc", begin=begin)
+    assert isinstance(plan, ChangePlan)
+    (changes,) = Path(path).rglob("*.cdc")
+    before, after = sorted(Path(path).rglob("*.parquet"), key=lambda file: file.name.rpartition("_")[2])
+    read = {
+        "DATA_BEFORE_AFTER": [changes],
+        "DATA_BEFORE": [changes, after],
+        "OP_KEY_ONLY": [changes, before, after],
+    }[mode]
+    assert [task.file_count for task in plan.tasks] == [len(read)]
+    assert plan.size_bytes == sum(file.stat().st_size for file in read)
+
+
 def test_a_dataset_of_changes_takes_filters_and_columns_of_changes(tmp_path: Path) -> None:
     path, times = three_commits(tmp_path)
     dataset = hoodie.dataset(path, query_type="incremental", query_format="cdc", begin=times[0])
