@@ -135,9 +135,9 @@ class HoodieReadConfig(PropertyGroup):
     ``MERGE INTO`` of Hudi can change a key field and leave the record key. Hudi has no such option."""
     driver_bytes: int | None = property_field("hoodie.spark.read.driver.max.bytes", integer(minimum=0), None)
     """Of `hoodie.spark.read`: the most stored bytes that the driver itself reads, at the call, if a filter names record
-    keys or the query is incremental. More bytes, or many rows, are left to Spark's scan; 0 leaves it all rows. Without
-    it 512 MB if the driver is the only executor (master ``local``), and 64 MB on a cluster, whose executors read side
-    by side. Hudi has no such option."""
+    keys or the query is incremental, of changes too. More bytes, or many rows, are left to Spark's scan or to tasks; 0
+    leaves them all rows. Without it 512 MB if the driver is the only executor (master ``local``), and 64 MB on a
+    cluster, whose executors read side by side. Hudi has no such option."""
     start_offset: str = property_field("hoodie.datasource.streaming.startOffset", text(), "earliest")
     """Where ``readStream.format("hoodie")`` begins if its checkpoint is new. ``earliest``: with all rows of the table.
     ``latest``: after the commits that are there. A time, or an instant: after it."""

@@ -32,7 +32,7 @@ from hoodie.query.read_plan import PlannedSlice, ReadPlan
 from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import QueryArguments, QueryTime, TableQuery, shows_arguments
 from hoodie.spark.change_scan import scan_changes
-from hoodie.spark.driver_rows import driver_rows
+from hoodie.spark.driver_rows import driver_changes, driver_rows
 from hoodie.spark.log_scan import scan_merged, scannable, without_changed_rows
 from hoodie.spark.spark_compatibility import check_running
 from hoodie.spark.spark_conditions import spark_condition
@@ -109,7 +109,8 @@ def read(
         lambda snapshot: _plan(snapshot, query),
     )
     if isinstance(plan, ChangePlan):
-        return scan_changes(spark, plan)
+        few = driver_changes(spark, plan, query.config.driver_bytes)
+        return scan_changes(spark, plan) if few is None else few
     frame = frame_of(spark, base_path, plan, query.config.driver_bytes)
     incremental_filters = query.config.incremental_filters
     if incremental_filters and query.query_type is QueryType.INCREMENTAL:

@@ -17,9 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 import hoodie
 import hoodie.spark
 from hoodie import HoodieKey
+from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.exception import HoodieConfigException, HoodieMissingFileException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.spark import driver_rows
+from tests.support.change_data import with_change_data
+from tests.support.pairs import each_pair
 from tests.support.table_builder import local_client
 from tests.support.timeline_files import begin_after
 
@@ -182,6 +185,84 @@ def test_large_columns_many_rows_and_queries_without_keys_are_left_to_the_scan(
     assert [row.step for row in hoodie.spark.read(spark, path, filters=key).collect()] == [3]
     with pytest.raises(HoodieConfigException, match=LIMIT):
         hoodie.spark.read(spark, path, {LIMIT: -1}, filters=key)
+
+
+def changing_table(path: str, properties: dict[str, str], table_type: str = "COPY_ON_WRITE") -> str:
+    """A table of all types, and the begin of a range in which few rows were updated, inserted and deleted."""
+    hoodie.HoodieTableMetaClient.init_table(
+        path, table_name="t", record_key_fields=["id"], partition_fields=["part"],
+        table_type=HoodieTableType(table_type), properties=properties,
+    )  # fmt: skip
+    with local_client(path) as client:
+        first = client.upsert(stored_rows(300, 1)).instant_time
+        client.upsert(stored_rows(310, 2).slice(280))
+        client.upsert(stored_rows(7, 3))
+        client.delete([HoodieKey("key-00000", "x"), HoodieKey("key-00100", "y")])
+    return begin_after(path, first)
+
+
+CHANGES: dict[str, Any] = {"query_type": "incremental", "query_format": "cdc"}
+QUERIES_OF_CHANGES: list[dict[str, Any]] = [
+    {},
+    {"columns": ["struct", "at"], "filters": [("step", ">=", 3)]},
+    {"filters": [("id", "=", "nowhere")]},
+]
+
+
+@each_pair(
+    indirect=["zone"],
+    zone=["UTC", "America/New_York"],
+    mode=["DATA_BEFORE_AFTER", "OP_KEY_ONLY", "none"],
+    table_type=["COPY_ON_WRITE", "MERGE_ON_READ"],
+)
+def test_the_driver_gives_the_changes_that_tasks_give(
+    spark: SparkSession, tmp_path: Path, zone: str, mode: str, table_type: str
+) -> None:
+    path = str(tmp_path / "t")
+    begin = changing_table(path, {} if mode == "none" else with_change_data(mode), table_type)
+    counts = []
+    for form in ("typed", "hudi"):
+        for query in QUERIES_OF_CHANGES:
+            options: dict[str, Any] = {"hoodie.read.changes.form": form}
+            by_driver = hoodie.spark.read(spark, path, options, begin=begin, **CHANGES, **query)
+            by_tasks = hoodie.spark.read(spark, path, {**options, LIMIT: 0}, begin=begin, **CHANGES, **query)
+            assert is_local(by_driver)
+            assert not is_local(by_tasks)
+            assert by_driver.schema == by_tasks.schema
+            assert shown(by_driver) == shown(by_tasks)
+            texts = [f"cast({column} as string)" for column in by_tasks.columns]
+            assert shown(by_driver.selectExpr(*texts)) == shown(by_tasks.selectExpr(*texts))
+            counts.append(by_driver.count())
+    # Where no changes are stored, the update of a row that is deleted later in the range is not seen.
+    assert counts == ([38, 6, 0] if mode == "none" else [39, 8, 0]) * 2
+
+
+def test_many_changes_and_many_files_are_left_to_tasks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, compared = str(tmp_path / "stored"), str(tmp_path / "compared")
+    begin, other = changing_table(path, with_change_data()), changing_table(compared, {})
+
+    def is_read_by_driver(path: str, begin: str, limit: int | None = None) -> bool:
+        options = {} if limit is None else {LIMIT: limit}
+        frame = hoodie.spark.read(spark, path, options, begin=begin, **CHANGES)
+        assert frame.count() >= 38
+        return is_local(frame)
+
+    sizes = [file.stat().st_size for file in Path(path).rglob("*.cdc")]
+    stored = sum(sizes)
+    assert is_read_by_driver(path, begin, stored)
+    assert not is_read_by_driver(path, begin, stored - 1)
+    assert not is_read_by_driver(compared, other, stored)
+    limits = {"MOST_FILES": len(sizes) - 1, "MOST_CHANGE_BYTES": stored - 1, "MOST_ROW_BYTES": 1_000}
+    for name, most in limits.items():
+        with monkeypatch.context() as patched:
+            patched.setattr(driver_rows, name, most)
+            assert not is_read_by_driver(path, begin), name
+    monkeypatch.setattr(driver_rows, "MOST_CHANGE_BYTES", 0)
+    assert is_read_by_driver(compared, other)
+    monkeypatch.setattr(driver_rows, "MOST_ROW_BYTES", 1_000)
+    assert not is_read_by_driver(compared, other)
 
 
 def test_the_rows_are_those_of_the_call(spark: SparkSession, tmp_path: Path) -> None:
