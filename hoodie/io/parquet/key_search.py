@@ -38,6 +38,8 @@ _WORD_BYTES = 8
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _PLACES_PER_KEY = 16
 _PLACE_BITS = range(12, 25)
+_SEVERAL = -1
+"""Stands for the number of a key at a place that several keys have."""
 _MAX_STATISTICS_BYTES = 4096
 """Statistics hold no longer values."""
 
@@ -201,7 +203,7 @@ class _Candidates:
     def __init__(self, rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64], values: StoredValues) -> None:
         self.rows = rows
         self.places = places
-        self.keys = rows_of(values, pa.string())
+        self.values = values
 
 
 class _KeysOfLength:
@@ -250,17 +252,43 @@ class _KeysOfLength:
         self._candidates += [part for part in candidates if len(part.rows)]
 
     def found(self) -> FoundRows:
-        """Compare the candidates with the keys that share a place with one."""
-        if not self._candidates:
-            return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
-        is_met = np.zeros(1 << self._bits, dtype=np.bool_)
-        for part in self._candidates:
-            is_met[part.places] = True
-        chosen = np.flatnonzero(is_met.take(self._places))
-        stored = pa.chunked_array([part.keys for part in self._candidates])
-        entries, places = find_keys(stored, self._keys.take(numbers_of(chosen, pa.int64())))
-        rows = np.concatenate([part.rows for part in self._candidates])
-        return self._entries[chosen[entries]], rows[places]
+        """Compare the candidates with the keys of their places.
+
+        Most places have one key, so that one comparison of bytes decides. Candidates of other places are looked up as
+        strings.
+        """
+        found = [(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64))]
+        if self._candidates:
+            keys = utf8_bytes(self._keys)[0].reshape(len(self._keys), -1)
+            numbers = np.arange(len(keys), dtype=np.int32)
+            key_at = np.empty(1 << self._bits, dtype=np.int32)
+            key_at[self._places] = numbers
+            key_at[self._places[key_at.take(self._places) != numbers]] = _SEVERAL
+            rivals = np.flatnonzero(key_at.take(self._places) == _SEVERAL)
+            names = self._keys.take(numbers_of(rivals, pa.int64()))
+            for part in self._candidates:
+                entries = key_at.take(part.places)
+                unclear = np.flatnonzero(entries == _SEVERAL)
+                is_equal = _are_equal(part.values, keys, entries)
+                if len(unclear):
+                    chosen, places = find_keys(rows_of(part.values[unclear], pa.string()), names)
+                    is_equal[unclear] = False
+                    is_equal[unclear[places]] = True
+                    entries[unclear[places]] = rivals[chosen]
+                found.append((self._entries[entries[is_equal]], part.rows[is_equal]))
+        return np.concatenate([numbers for numbers, _ in found]), np.concatenate([rows for _, rows in found])
+
+
+def _are_equal(values: StoredValues, keys: StoredValues, entries: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    """Whether each value equals the key with the number that it is given."""
+    if values.shape[1] < _WORD_BYTES:
+        same: npt.NDArray[np.bool_] = (values == keys[entries]).all(axis=1)
+        return same
+    first, *others = _word_starts(values.shape[1])
+    same = _words(values, first) == _words(keys, first)[entries]
+    for start in others:
+        same &= _words(values, start) == _words(keys, start)[entries]
+    return same
 
 
 def _equal_rows(values: StoredValues, wanted: StoredValues) -> npt.NDArray[np.int64]:
