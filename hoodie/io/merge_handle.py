@@ -5,7 +5,7 @@ Hudi: org.apache.hudi.io.{HoodieMergeHandle, HoodieConcatHandle}.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -35,7 +35,14 @@ from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.base_file_handle import HoodieBaseFileHandle
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merge_source import StoredRows
-from hoodie.io.merged_columns import PlacedUpdates, columns_to_compare, count_unchanged, merged_columns
+from hoodie.io.merged_columns import (
+    PlacedUpdates,
+    columns_to_compare,
+    count_unchanged,
+    is_replaced,
+    last_at_each_position,
+    merged_columns,
+)
 from hoodie.io.parquet.parquet_footer import KeyRange
 from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.io.write_context import WriteContext
@@ -124,7 +131,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         copied = self._source.columns_to_copy(updates) if self._goes_on and not self._renews_range else []
         self.writer.keep_apart(copied)
         BoundedInMemoryExecutor(
-            [self._source.rows(copied)],
+            [self._source.rows(copied, self._deciding_columns(updates), placed.bytes_instead)],
             partial(self._merge_all, placed),
             limit_bytes=self.context.config.write.write_buffer_limit_bytes,
             size_of=lambda item: item.nbytes,
@@ -149,17 +156,12 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
     def _updates_and_inserts(self, incoming: pa.Table) -> tuple[pa.Table, pa.Table]:
         """The rows with a position, one for each position and sorted by it; and the rows to append."""
         has_place = incoming[CURRENT_ROW_POSITION].is_valid()
-        updates = incoming.filter(has_place)
+        updates = incoming.filter(has_place) if incoming[CURRENT_ROW_POSITION].null_count else incoming
         values = updates[CURRENT_ROW_POSITION].to_numpy()
         refuse_ambiguous_rows(updates, values)
-        if ROW_NUMBER in updates.column_names:
-            order = np.lexsort((updates[ROW_NUMBER].to_numpy(), values))
-        else:
-            order = np.argsort(values, kind="stable")
-        values = values[order]
-        if len(values) > 1:
-            # If the input was not combined, a key may occur twice: the last row counts, as in Hudi's map of records.
-            order = order[np.append(values[1:] != values[:-1], True)]
+        numbers = updates[ROW_NUMBER].to_numpy() if ROW_NUMBER in updates.column_names else None
+        # If the input was not combined, a key may occur twice: the last row counts, as in Hudi's map of records.
+        order = last_at_each_position(values, numbers)
         updates = take_of_table(updates, order)
         inserts = new = incoming.filter(pc.invert(has_place))
         if self._may_repeat_keys:
@@ -186,26 +188,24 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
                 self.writer.start_row_group(old.row_group)
                 if self._kept_keys is not None:
                     self._kept_keys.append(range(old.start, old.start + old.row_group.rows))
-            columns = self._stored_columns(old.rows)
-            stored = pa.RecordBatch.from_arrays(columns, names=self.context.schema_with_meta.names)
             for low, count in updates.pieces(old.start, old.rows.num_rows):
-                piece = stored.slice(low, count)
                 found = updates.of_rows(old.start + low, count)
                 if found is not None:
-                    merged = self._merge(old.rows.slice(low, count), piece.columns, *found)
-                    piece = pa.RecordBatch.from_arrays(merged, names=stored.schema.names)
-                self.writer.write(piece)
+                    columns = self._merge(old, low, count, *found)
+                else:
+                    columns = self._stored_columns(old.complete.slice(low, count))
+                self.writer.write(pa.RecordBatch.from_arrays(columns, names=self.context.schema_with_meta.names))
             self._rows_seen = old.start + old.rows.num_rows
 
     def _merge(
-        self, batch: pa.RecordBatch, stored: list[pa.Array], updates: pa.RecordBatch, positions: np.ndarray
+        self, old: StoredRows, low: int, count: int, updates: pa.RecordBatch, positions: np.ndarray
     ) -> list[pa.Array]:
-        """The columns of stored rows, of which some are replaced or deleted."""
+        """The columns of some of the stored rows, of which some are replaced or deleted."""
         spec = self.context.records.merge_spec
+        batch = old.rows.slice(low, count)
         self._refuse_other_keys(batch, updates, positions)
-        outcome = spec.merge(
-            batch.select(spec.stored_columns(self.context.records.schema)).take(pa.array(positions)), updates
-        )
+        meeting = batch.select(spec.stored_columns(self.context.records.schema))
+        outcome = spec.merge(meeting if len(positions) == count else meeting.take(pa.array(positions)), updates)
         codes = outcome.codes
         for number, reason in outcome.errors.items():
             self._errors.add(updates.column(RECORD_KEY)[number].as_py(), reason)
@@ -215,7 +215,8 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
                 WithoutEffect(kept=losing_count) if spec.merger is not None else WithoutEffect(ignored=losing_count)
             )
         new = None
-        places = np.arange(batch.num_rows)
+        places = np.arange(count)
+        unread = old.late.names if old.late is not None else frozenset()
         taken = np.flatnonzero(codes == TAKE_INCOMING)
         if len(taken):
             rows = outcome.rows
@@ -228,8 +229,11 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
                 taken = taken[kept.to_numpy(zero_copy_only=False)]
             if len(taken):
                 replaced = positions[taken]
-                places[replaced] = batch.num_rows + np.arange(len(taken))
+                places[replaced] = count + np.arange(len(taken))
                 unchanged = count_unchanged(batch, good, replaced, self._compared_columns)
+                if unread and unchanged:
+                    batch, unread = old.complete.slice(low, count), frozenset()
+                    unchanged = count_unchanged(batch, good, replaced, self._compared_columns)
                 self._without_effect += WithoutEffect(unchanged=unchanged)
                 self._updates += len(taken)
                 new = self._new_rows(good)
@@ -240,7 +244,17 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
             keys = updates.column(RECORD_KEY).filter(pa.array(codes == DELETE_STORED))
             self._changes.delete(keys, self._images(batch, deleted))
         self._deletes += len(deleted)
+        if unread and not is_replaced(places, len(taken)):
+            batch, unread = old.complete.slice(low, count), frozenset()
+        stored = self._stored_columns(batch, unread)
         return merged_columns(stored, new, np.delete(places, deleted) if len(deleted) else places)
+
+    def _deciding_columns(self, updates: pa.Table) -> Sequence[str]:
+        """The columns by which to merge, before others are read; none if whole stored rows are needed."""
+        may_delete = updates.num_rows and self.context.records.merge_spec.may_delete(updates)
+        if may_delete or self._changes is not None or KEY_PARTS in updates.column_names:
+            return ()
+        return self._source.deciding_columns(self._compared_columns)
 
     def _images(self, batch: pa.RecordBatch, places: np.ndarray) -> pa.RecordBatch | None:
         """The stored rows at these places, for the change data; None if it does not have them."""
@@ -262,22 +276,27 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
     def _older_path(self) -> str | None:
         return self.base_file.path
 
-    def _stored_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
+    def _stored_columns(self, batch: pa.RecordBatch, unread: Collection[str] = frozenset()) -> list[pa.Array | None]:
         """The columns of old rows in the new file: only the file name changes.
 
-        Columns whose chunks are copied were not read; constants take their place.
+        Columns whose chunks are copied were not read; constants take their place. Those that were not read for another
+        reason are None.
         """
         count = batch.num_rows
         virtual = self.context.has_virtual_keys
-        names = set(batch.schema.names)
-        unread = constant_column("", count)
+        copied = constant_column("", count)
+        read = dict(zip(batch.schema.names, batch.columns, strict=True))
+
+        def column(name: str) -> pa.Array | None:
+            return read.get(name, None if name in unread else copied)
+
         return [
-            batch.column(COMMIT_TIME_META),
-            batch.column(COMMIT_SEQNO_META),
-            batch.column(RECORD_KEY_META) if RECORD_KEY_META in names else unread,
+            column(COMMIT_TIME_META),
+            column(COMMIT_SEQNO_META),
+            column(RECORD_KEY_META),
             pa.nulls(count, pa.string()) if virtual else constant_column(self.partition_path, count),
             constant_column(self.file_name, count),
-            *(batch.column(name) if name in names else unread for name in self.context.records.schema.names),
+            *map(column, self.context.records.schema.names),
         ]
 
     def _start_keys(self) -> tuple[BloomFilter | None, KeyRange | None]:

@@ -5,8 +5,9 @@ Hudi has no such class: its merge handle reads records one by one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property, partial
+from itertools import chain
 
 import attrs
 import pyarrow as pa
@@ -35,7 +36,50 @@ _LEAST_AHEAD_BYTES = 1 << 20
 """Files of fewer bytes before compression are read and written by one thread."""
 
 
-@attrs.frozen(eq=False)
+class LateColumns:
+    """The rows of a row group that are read only if they are asked for.
+
+    Memory: a batch.
+
+    Args:
+        names: The columns.
+        batches: Begins to read the rows.
+        start: The number of the first row.
+    """
+
+    def __init__(self, names: Sequence[str], batches: Callable[[], Iterator[pa.RecordBatch]], start: int) -> None:
+        self.names = frozenset(names)
+        self._begin = batches
+        self._batches: Iterator[pa.RecordBatch] | None = None
+        self._rest: pa.RecordBatch | None = None
+        self._next = start
+
+    def of_rows(self, start: int, count: int) -> pa.RecordBatch:
+        """Some rows; those before them cannot be asked for any more.
+
+        Args:
+            start: The number of the first one.
+            count: Their number.
+
+        Raises:
+            HoodieCorruptedDataException: The file is damaged.
+        """
+        if self._batches is None:
+            self._batches = self._begin()
+        parts = []
+        while count:
+            batch = self._rest if self._rest is not None else next(self._batches)
+            skipped = min(start - self._next, batch.num_rows)
+            part = batch.slice(skipped, count)
+            self._rest = batch.slice(skipped + part.num_rows) if skipped + part.num_rows < batch.num_rows else None
+            self._next += skipped + part.num_rows
+            start, count = start + part.num_rows, count - part.num_rows
+            if part.num_rows:
+                parts.append(part)
+        return parts[0] if len(parts) == 1 else pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+
+
+@attrs.frozen(eq=False, slots=False)
 class StoredRows:
     """Consecutive rows.
 
@@ -43,11 +87,22 @@ class StoredRows:
         start: The number of the first row.
         rows: The decoded columns.
         row_group: The copied columns of a row group, if one begins here and some of its columns are copied.
+        late: Reads the other columns of the row group, if only some were decoded.
     """
 
     start: int
     rows: pa.RecordBatch
     row_group: StoredChunks | None = None
+    late: LateColumns | None = None
+
+    @cached_property
+    def complete(self) -> pa.RecordBatch:
+        """The rows with all decoded columns; read now, where they were left out.
+
+        Raises:
+            HoodieCorruptedDataException: The file is damaged.
+        """
+        return self.rows if self.late is None else self.late.of_rows(self.start, self.rows.num_rows)
 
     @property
     def nbytes(self) -> int:
@@ -91,7 +146,9 @@ class MergeSource:
         self._columns = columns or [RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META, *self._user_schema.names]
         # A file has few commit times, so they are read, merged and written as dictionaries, by small numbers.
         dictionaries = [COMMIT_TIME_META] if columns is None else []
-        self._reader = HoodieParquetReader(storage, path, dictionaries, size_bytes=size_bytes)
+        self._new_reader = partial(HoodieParquetReader, storage, path, dictionaries, size_bytes=size_bytes)
+        self._reader = self._new_reader()
+        self._late_reader: HoodieParquetReader | None = None
 
     def open(self) -> None:
         """See `HoodieParquetReader.open`."""
@@ -100,6 +157,8 @@ class MergeSource:
     def close(self) -> None:
         """See `HoodieParquetReader.close`."""
         self._reader.close()
+        if self._late_reader is not None:
+            self._late_reader.close()
 
     def footer(self) -> Footer:
         """See `HoodieParquetReader.footer`."""
@@ -144,6 +203,15 @@ class MergeSource:
         key = pa.field(RECORD_KEY_META, pa.string())
         return self._stored.copies_of(key, fields, str(self._config.parquet_compression_codec))
 
+    def deciding_columns(self, compared: Sequence[str]) -> list[str]:
+        """The columns that tell whether an incoming row replaces a stored one, and differs from it.
+
+        Args:
+            compared: The user's columns in the order in which they are compared.
+        """
+        decide = self._merge_spec.stored_columns(self._user_schema)
+        return [COMMIT_TIME_META, *dict.fromkeys([*decide, *compared[:1]])]
+
     @property
     def is_large(self) -> bool:
         """Whether it pays to read rows on a thread of their own."""
@@ -154,12 +222,20 @@ class MergeSource:
         """The number of all rows."""
         return self._reader.num_rows
 
-    def rows(self, copied: Sequence[str]) -> Iterator[StoredRows]:
+    def rows(
+        self,
+        copied: Sequence[str],
+        deciding: Sequence[str] = (),
+        bytes_instead: Callable[[int, int], int | None] = lambda start, count: None,
+    ) -> Iterator[StoredRows]:
         """All rows, one row group after the other; copied columns are not decoded.
 
         Args:
             copied: Some of `columns_to_copy`. They are decoded, too, in row groups whose size differs from the wanted
                 one, or whose columns turn out to differ.
+            deciding: The columns that are decoded at once where each row of a row group has an incoming one.
+            bytes_instead: The bytes of the incoming rows for some rows, by their first number and their number; None
+                if one of them has none.
 
         Raises:
             HoodieCorruptedDataException: The file is damaged.
@@ -170,20 +246,35 @@ class MergeSource:
         for number, (count, plain_bytes) in enumerate(row_groups):
             is_last = number == len(row_groups) - 1
             has_size = is_last or plain_bytes >= SMALL_ROW_GROUP * wanted_bytes
-            chunks = first = None
+            chunks = late = None
             if copied and count and has_size and plain_bytes <= LARGE_ROW_GROUP * wanted_bytes:
                 chunks = self._stored.chunks(number, copied)
-            if chunks is not None:
+            copied_here = copied if chunks is not None else ()
+            instead = bytes_instead(start, count) if deciding and count else None
+            if instead is not None and (chunks is None or instead <= LARGE_ROW_GROUP * wanted_bytes):
+                names = [name for name in self._columns if name not in copied_here]
+                late = LateColumns(names, partial(self._late_row_group, number, copied_here), start)
+                batches = self._reader.iter_batches(deciding, self._schema, [number], MERGE_BATCH_ROWS)
+            elif chunks is not None:
                 batches = self._row_group(number, copied)
                 first = next(batches, None)
-            if first is not None and first.nbytes * count <= LARGE_ROW_GROUP * wanted_bytes * first.num_rows:
-                yield StoredRows(start, first, chunks)
-                start += first.num_rows
+                if first is not None and first.nbytes * count <= LARGE_ROW_GROUP * wanted_bytes * first.num_rows:
+                    batches = chain([first], batches)
+                else:
+                    batches, chunks = self._row_group(number, ()), None
             else:
                 batches = self._row_group(number, ())
             for batch in batches:
-                yield StoredRows(start, batch)
+                yield StoredRows(start, batch, chunks, late)
                 start += batch.num_rows
+                chunks = None
+
+    def _late_row_group(self, number: int, without: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """See `_row_group`; by a reader of its own, because the other one reads ahead on another thread."""
+        if self._late_reader is None:
+            self._late_reader = self._new_reader()
+            self._late_reader.open()
+        return self._row_group(number, without, self._late_reader)
 
     @cached_property
     def _plain_bytes(self) -> int:
@@ -193,6 +284,9 @@ class MergeSource:
     def _stored(self) -> StoredColumns:
         return self._reader.stored_columns()
 
-    def _row_group(self, number: int, without: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _row_group(
+        self, number: int, without: Sequence[str], reader: HoodieParquetReader | None = None
+    ) -> Iterator[pa.RecordBatch]:
         wanted = [name for name in self._columns if name not in without]
-        return self._reader.iter_batches(wanted, self._schema, row_groups=[number], batch_rows=MERGE_BATCH_ROWS)
+        reader = reader or self._reader
+        return reader.iter_batches(wanted, self._schema, row_groups=[number], batch_rows=MERGE_BATCH_ROWS)

@@ -16,6 +16,27 @@ MOST_BYTES = 1 << 30
 
 _COMMIT_TIME = META_COLUMNS.index(COMMIT_TIME_META)
 _VALUES_AT_ONCE = 1 << 12
+_POSITIONS_PER_ROW = 8
+"""Rows are put in order without comparing them if there are no more positions for each."""
+
+
+def last_at_each_position(positions: np.ndarray, numbers: np.ndarray | None) -> np.ndarray:
+    """The places of the rows that count, in the order of their positions: of one position, the last row.
+
+    Args:
+        positions: The position of each row.
+        numbers: The numbers that order the rows; None if they are in order.
+    """
+    if numbers is not None and (numbers[1:] >= numbers[:-1]).all():
+        numbers = None
+    is_dense = len(positions) and positions.min() >= 0 and positions.max() < _POSITIONS_PER_ROW * len(positions)
+    if numbers is None and is_dense:
+        last = np.full(positions.max() + 1, -1)
+        last[positions] = np.arange(len(positions))
+        return last[last >= 0]
+    order = np.argsort(positions, kind="stable") if numbers is None else np.lexsort((numbers, positions))
+    positions = positions[order]
+    return order[np.append(positions[1:] != positions[:-1], True)] if len(order) else order
 
 
 class PlacedUpdates:
@@ -33,6 +54,16 @@ class PlacedUpdates:
     def last_position(self) -> int:
         """The greatest position; -1 without rows."""
         return int(self._positions[-1]) if len(self._positions) else -1
+
+    def bytes_instead(self, start: int, count: int) -> int | None:
+        """The bytes of the incoming rows for a range of stored rows; None if a stored row has none.
+
+        Args:
+            start: The position of the first stored row.
+            count: The number of stored rows.
+        """
+        low, high = np.searchsorted(self._positions, [start, start + count])
+        return self._rows.slice(low, count).nbytes if high - low == count else None
 
     def pieces(self, start: int, count: int) -> Iterator[tuple[int, int]]:
         """Ranges of stored rows, as offset and length, so short that the updates of each fit into one array.
@@ -65,27 +96,46 @@ class PlacedUpdates:
         return rows, self._positions[low:high] - start
 
 
-def merged_columns(stored: Sequence[pa.Array], new: Sequence[pa.Array] | None, places: np.ndarray) -> list[pa.Array]:
+def merged_columns(
+    stored: Sequence[pa.Array | None], new: Sequence[pa.Array] | None, places: np.ndarray
+) -> list[pa.Array]:
     """Columns of stored and new rows, in a given order.
 
     Args:
-        stored: Columns of base files; dictionaries are constants, except for the commit time.
+        stored: Columns of base files; dictionaries are constants, except for the commit time. None for columns that
+            were not read, because new rows take the place of all stored ones.
         new: The same columns of new rows; None for no rows.
         places: For each row of the result, its number among the stored rows followed by the new rows.
     """
     indices = pa.array(places)
+    replaces_all = new is not None and is_replaced(places, len(new[0]))
     merged = []
     for number, column in enumerate(stored):
         addition = new[number] if new is not None else None
-        if number == _COMMIT_TIME and pa.types.is_dictionary(column.type) and not column.null_count:
+        if column is None:
+            assert addition is not None and replaces_all
+            merged.append(addition)
+        elif number == _COMMIT_TIME and pa.types.is_dictionary(column.type) and not column.null_count:
             merged.append(_merged_dictionary(column, addition, places))
         elif number != _COMMIT_TIME and pa.types.is_dictionary(column.type):
             merged.append(constant_column(column.dictionary[0].as_py(), len(places)))
         elif addition is None:
             merged.append(_plain(column).take(indices))
+        elif replaces_all:
+            merged.append(_plain(addition))
         else:
             merged.append(pa.concat_arrays([_plain(column), _plain(addition)]).take(indices))
     return merged
+
+
+def is_replaced(places: np.ndarray, count: int) -> bool:
+    """Whether new rows take the places of all stored rows, in their order.
+
+    Args:
+        places: See `merged_columns`; as many as there are stored rows, if none is deleted.
+        count: The number of new rows.
+    """
+    return len(places) == count and np.array_equal(places, np.arange(count, 2 * count))
 
 
 def _merged_dictionary(column: pa.DictionaryArray, addition: pa.Array | None, places: np.ndarray) -> pa.Array:
