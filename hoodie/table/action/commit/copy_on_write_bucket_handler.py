@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.bloom.key_blocks import are_surely_distinct
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
     BUCKET,
@@ -200,7 +201,7 @@ class CopyOnWriteBucketHandler:
         base_file = file_slice.sole_base_file
         incoming = incoming.select([name for name in incoming.column_names if name != CURRENT_ROW_POSITION])
         record_keys = incoming[RECORD_KEY].combine_chunks()
-        keys = record_keys.unique()
+        keys = record_keys if are_surely_distinct(record_keys) else record_keys.unique()
         check = self.context.placement.key_check
         matches = HoodieKeyLookupHandle(self.context.storage, base_file.path).lookup(
             keys, None if check is None else partial(check, path=base_file.path, file_id=base_file.file_id)
