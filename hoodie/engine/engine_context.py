@@ -97,6 +97,11 @@ class HoodieEngineContext(ABC):
         """The most bytes that a value to share should have."""
         return 256 << 20
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether all tasks and the driver have one memory, so that a shared value is held once and never sent."""
+        return False
+
     def check_running(self) -> None:  # noqa: B027
         """Refuse to begin a call of a client if tasks can no longer run.
 

@@ -69,6 +69,10 @@ class LocalEngineContext(HoodieEngineContext):
     def default_parallelism(self) -> int:
         return self._parallelism
 
+    @property
+    def shares_memory(self) -> bool:
+        return True
+
     def to_data(self, records: Any, schema: pa.Schema | None = None, is_tagged: bool = False) -> LocalData:
         """See the interface; accepts what `hoodie.common.data.normalise.record_batches` accepts.
 

@@ -2,12 +2,13 @@
 
     input partition    keys          -> hashes, by range of the hash
     file slice         stored keys   -> hashes, by range of the hash
-    range              which incoming hashes are stored, and in which slice  -> a `StaticFunction`
+    range              which incoming hashes are stored, and in which slice  -> a function of hashes
     driver             the functions of all ranges                           -> `HashedPlaces`
 
-Neither keys nor rows are moved, and the driver holds about one byte for each key. Hashes decide places, not which keys
-are equal: a task that writes a file group looks the keys of its rows up there, so that two keys of one hash are two
-rows still.
+Neither keys nor rows are moved, and the driver holds about one byte for each key, in a `StaticFunction`. Where tasks
+share its memory, it may hold the hashes too, in a `SortedFunction`, which takes less time. Hashes decide places, not
+which keys are equal: a task that writes a file group looks the keys of its rows up there, so that two keys of one hash
+are two rows still.
 
 Hudi has no counterpart: it joins the keys of all rows with all stored keys.
 """
@@ -39,7 +40,7 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.common.model.write_status import RowsSeen
 from hoodie.common.util.arrow_buffers import pieces_of
-from hoodie.common.util.static_function import StaticFunction
+from hoodie.common.util.static_function import SortedFunction, StaticFunction
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.fingerprint import of_hashes
@@ -55,9 +56,12 @@ NUM_RANGES = 1 << RANGE_BITS
 
 BYTES_FOR_NUMBER = 1.4
 """The size of the functions for each key and byte of its number."""
+MOST_KEPT_BYTES = 128 << 20
+"""The most bytes of hashes that the driver keeps where tasks share its memory."""
 SAMPLED_KEYS = 100
 """The keys of a batch that the driver gets to see."""
 
+_HASH_BYTES = 8
 _SHIFT = np.uint64(64 - RANGE_BITS)
 _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 _INSERT, _NOWHERE, _FIRST_SLICE = 0, 1, 2
@@ -81,7 +85,7 @@ class Kind(IntEnum):
     WITHOUT_KEY = 4
     """The number of rows without a key."""
     FUNCTION = 5
-    """The function of a range; ``number`` is its seed."""
+    """The function of a range; ``number`` is its seed, or null: then the data has its sorted hashes first."""
     UPDATED = 6
     """The number of distinct keys that a slice has."""
     INSERTED = 7
@@ -256,7 +260,7 @@ def _cells(
     found = cells[starts]
     group = found % width
     kinds = np.full(len(found), Kind.STORED) if groups is None else group % 2
-    offsets = (np.append(starts, len(cells)) * 8).astype(np.int32)
+    offsets = (np.append(starts, len(cells)) * _HASH_BYTES).astype(np.int32)
     numbers = pa.nulls(len(found), pa.int32()) if number is None else pa.array(np.full(len(found), number, np.int32))
     columns = {
         KIND: pa.array(kinds.astype(np.int8)),
@@ -300,10 +304,12 @@ class MatchHashes:
     Attributes:
         paths: The partition path of each slice.
         is_global: See `HashIncoming`.
+        keeps_hashes: See `locate`.
     """
 
     paths: tuple[str, ...]
     is_global: bool
+    keeps_hashes: bool = False
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of `HASHES`.
@@ -348,16 +354,15 @@ class MatchHashes:
         if self.is_global:
             # A row that comes with another partition path is another row.
             hashes ^= _hashes_of_paths(paths.dictionary)[path_codes]
-        function = StaticFunction.of(distinct, values.astype(_kind_of_numbers(len(self.paths))))
-        number = batches[0].column(RANGE)[0].as_py()
+        numbers = values.astype(_kind_of_numbers(len(self.paths)))
+        if self.keeps_hashes:
+            seed, data = None, distinct.tobytes() + numbers.tobytes()
+        else:
+            function = StaticFunction.of(distinct, numbers)
+            seed, data = function.seed, function.numbers.tobytes()
+        range_number = batches[0].column(RANGE)[0].as_py()
         notes: list[dict[str, object]] = [
-            {
-                KIND: Kind.FUNCTION,
-                RANGE: number,
-                NUMBER: function.seed,
-                COUNT: len(distinct),
-                DATA: function.numbers.tobytes(),
-            },
+            {KIND: Kind.FUNCTION, RANGE: range_number, NUMBER: seed, COUNT: len(distinct), DATA: data},
             _seen(Kind.ROWS, _rows_seen(hashes[comes])),
             _seen(Kind.UNMATCHED, _rows_seen(hashes[~comes])),
             {KIND: Kind.REPEATED, COUNT: len(hashes) - len(distinct)},
@@ -439,6 +444,7 @@ class HashedPlaces:
         numbers: The numbers of the functions of all ranges, one after the other.
         seeds: The seed of each range.
         starts: The start of the numbers of each range; the last entry is their end.
+        known_hashes: The hash of each number, if they are kept; then no seed counts.
     """
 
     is_global: bool
@@ -446,6 +452,7 @@ class HashedPlaces:
     numbers: np.ndarray
     seeds: tuple[int, ...]
     starts: npt.NDArray[np.int64]
+    known_hashes: UInt64Array | None = None
 
     def hashes(self, batch: pa.RecordBatch) -> UInt64Array:
         """The hash of each row.
@@ -497,10 +504,12 @@ class HashedPlaces:
                 codes[rows] = self._function(number)(hashes[rows])
         return codes
 
-    def _function(self, number: int) -> StaticFunction:
+    def _function(self, number: int) -> StaticFunction | SortedFunction:
         start, end = self.starts[number], self.starts[number + 1]
         if start == end:
             return _NOWHERE_AT_ALL
+        if self.known_hashes is not None:
+            return SortedFunction(self.known_hashes[start:end], self.numbers[start:end])
         return StaticFunction(self.numbers[start:end], self.seeds[number])
 
 
@@ -571,6 +580,7 @@ def locate(
     slices: Sequence[tuple[FileSlice, bool]],
     stored: HashStored,
     context: HoodieEngineContext,
+    keeps_hashes: bool = False,
 ) -> LocatedKeys:
     """Find which keys are stored, and in which slice.
 
@@ -579,12 +589,13 @@ def locate(
         slices: The slices that may have the keys, and whether log files of theirs are read.
         stored: Reads the keys of a slice.
         context: The engine.
+        keeps_hashes: Whether the driver holds hashes, which takes more memory and less time.
     """
     items = [(number, part, reads_logs) for number, (part, reads_logs) in enumerate(slices)]
     cells = incoming.union(context.generate(items, stored, HASHES)) if items else incoming
     tasks = min(NUM_RANGES, 4 * context.default_parallelism)
     routed = cells.map_batches(_AddTask(tasks), HASHES.append(_TASK)).route(_TASK.name, tasks).sort_within([RANGE])
-    match = MatchHashes(tuple(part.partition_path for part, _ in slices), stored.is_global)
+    match = MatchHashes(tuple(part.partition_path for part, _ in slices), stored.is_global, keeps_hashes)
     found = routed.map_partitions_with_index(match, HASHES).collect()
     assert found is not None
     return _located(found, slices, stored.is_global)
@@ -626,14 +637,21 @@ def _located(found: pa.Table, slices: Sequence[tuple[FileSlice, bool]], is_globa
 def _places_of(functions: pa.Table, files: Sequence[HoodieRecordLocation], is_global: bool) -> HashedPlaces:
     kind = _kind_of_numbers(len(files))
     arrays = [np.zeros(0, dtype=kind)] * NUM_RANGES
+    known = [np.zeros(0, dtype=np.uint64)] * NUM_RANGES
     seeds = [0] * NUM_RANGES
-    for number, seed, data in zip(
-        functions[RANGE].to_pylist(), functions[NUMBER].to_pylist(), functions[DATA], strict=True
+    for number, seed, count, data in zip(
+        *(functions[name].to_pylist() for name in (RANGE, NUMBER, COUNT)), functions[DATA], strict=True
     ):
-        arrays[number] = np.frombuffer(data.as_buffer(), dtype=kind)
-        seeds[number] = seed
+        buffer = data.as_buffer()
+        if seed is None:
+            known[number] = np.frombuffer(buffer, dtype=np.uint64, count=count)
+            arrays[number] = np.frombuffer(buffer, dtype=kind, offset=known[number].nbytes)
+        else:
+            arrays[number], seeds[number] = np.frombuffer(buffer, dtype=kind), seed
     starts = np.cumsum([0, *map(len, arrays)])
-    return HashedPlaces(is_global, tuple(files), np.concatenate(arrays), tuple(seeds), starts)
+    hashes = np.concatenate(known)
+    known_hashes = hashes if len(hashes) else None
+    return HashedPlaces(is_global, tuple(files), np.concatenate(arrays), tuple(seeds), starts, known_hashes)
 
 
 def rows_read(incoming: pa.Table) -> RowsSeen:
@@ -654,6 +672,16 @@ def fits_driver(incoming: pa.Table, num_slices: int, max_bytes: int) -> bool:
         max_bytes: The most bytes to share.
     """
     return rows_read(incoming).count * BYTES_FOR_NUMBER * _kind_of_numbers(num_slices).itemsize <= max_bytes
+
+
+def may_keep_hashes(incoming: pa.Table, context: HoodieEngineContext) -> bool:
+    """Whether the driver keeps the hashes of all keys.
+
+    Args:
+        incoming: The rows of `notes_of`.
+        context: The engine.
+    """
+    return context.shares_memory and rows_read(incoming).count * _HASH_BYTES <= MOST_KEPT_BYTES
 
 
 def keys_in_tasks(incoming: pa.Table) -> KeysInTasks:

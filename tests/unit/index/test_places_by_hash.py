@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from hoodie.index.places_by_hash import (
     counts_by_partition,
     keys_in_tasks,
     locate,
+    may_keep_hashes,
     notes_of,
     rows_read,
     rows_seen_by_hash,
@@ -35,6 +37,12 @@ from tests.support.table_builder import indexed_table, init_table, local_client,
 
 UPSERT, DELETE = int(RecordOperation.UPSERT), int(RecordOperation.DELETE)
 Row = tuple[str, str, int]
+_keeps_hashes = False
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["hashes are left out", "hashes are kept"])
+def keeps_hashes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "_keeps_hashes", request.param)
 
 
 def table_at(path: str) -> IndexedTable:
@@ -57,7 +65,7 @@ def located(path: str, entries: list[Row], is_global: bool = False) -> tuple[Loc
     table = table_at(path)
     slices = [(part, False) for part in table.slices]
     stored = HashStored(table.storage, is_global)
-    found = locate(incoming(entries, is_global), slices, stored, LocalEngineContext(2))
+    found = locate(incoming(entries, is_global), slices, stored, LocalEngineContext(2), _keeps_hashes)
     return found, [part.file_id for part, _ in slices]
 
 
@@ -210,7 +218,20 @@ def test_the_driver_learns_the_partitions_their_counts_and_ranges() -> None:
 
 def test_places_take_little_more_than_a_byte_for_each_key() -> None:
     entries = [(f"key number {i}", "x", UPSERT) for i in range(200_000)]
-    found = locate(incoming(entries), [], HashStored(None, False), LocalEngineContext(2))  # type: ignore[arg-type]
+    stored = HashStored(None, False)  # type: ignore[arg-type]
+    found = locate(incoming(entries), [], stored, LocalEngineContext(2), _keeps_hashes)
 
     assert found.places is not None
     assert found.places.numbers.nbytes < 1.5 * len(entries)
+    assert (found.places.known_hashes is not None) == _keeps_hashes
+
+
+def test_hashes_are_kept_only_where_tasks_share_memory_and_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = notes_of(incoming([(f"key {i}", "x", UPSERT) for i in range(100)]))
+    context = LocalEngineContext(2)
+    assert may_keep_hashes(notes, context)
+    monkeypatch.setattr(places_by_hash, "MOST_KEPT_BYTES", 799)
+    assert not may_keep_hashes(notes, context)
+    monkeypatch.undo()
+    monkeypatch.setattr(LocalEngineContext, "shares_memory", False)
+    assert not may_keep_hashes(notes, context)

@@ -47,6 +47,7 @@ from hoodie.index.places_by_hash import (
     fits_driver,
     keys_in_tasks,
     locate,
+    may_keep_hashes,
     notes_of,
     rows_read,
 )
@@ -244,7 +245,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 step.count(files=len(slices))
                 merged = MergedKeys.of(indexed) if any(reads_logs for _, reads_logs in slices) else None
                 stored = HashStored(indexed.storage, is_global, merged)
-                located = locate(hashes, slices, stored, self._context)
+                located = locate(hashes, slices, stored, self._context, may_keep_hashes(notes, self._context))
         finally:
             hashes.unpersist()
         if located.looked_up != rows_read(notes):
