@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.util.arrow_buffers import numbers_of, pieces_of, rows_of
+from hoodie.common.util.text_order import shared_bytes, words_at, words_behind
 from hoodie.exception import HoodieCorruptedDataException
 
 ENTRY_SCHEMA = pa.schema([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
@@ -41,7 +42,6 @@ _VERSION = b"\0"
 _BETWEEN = _ROW_LENGTH.size + len(_KEY_END)
 """The length of the parts of a key beside its row."""
 _LEAST_BYTES_TO_SEARCH = 1 << 12
-_WORD_BYTES = 8
 _MOST_AT_ONCE = 16 << 20
 """Entries are encoded in portions of about this many bytes, so that no offset exceeds 32 bits."""
 
@@ -139,16 +139,15 @@ class DataBlock:
         """See `find`; None if keys are out of order, or too many agree in these eight bytes."""
         begins, ends, content = self.key_starts, self.key_ends, self.content
         first, last = content[begins[0] : ends[0]], content[begins[-1] : ends[-1]]
-        least = min(len(first), len(last))
-        shared = next((place for place in range(least) if first[place] != last[place]), least)
-        words = _words_behind(content, begins, ends, shared)
+        shared = shared_bytes(first, last)
+        words = words_behind(content, begins, ends, shared)
         if (words[1:] < words[:-1]).any():
             return None
         _, offsets, texts = wanted.buffers()
         limits = np.frombuffer(offsets, np.int32)[wanted.offset : wanted.offset + len(wanted) + 1].astype(np.int64)
         start = int(limits[0])
         part = b"" if texts is None else bytes(memoryview(texts)[start : int(limits[-1])])
-        wanted_words = _words_behind(part, limits[:-1] - start, limits[1:] - start, shared)
+        wanted_words = words_behind(part, limits[:-1] - start, limits[1:] - start, shared)
         places = np.searchsorted(words, wanted_words)
         rows = np.flatnonzero(words[np.minimum(places, len(words) - 1)] == wanted_words)
         places = places[rows]
@@ -195,33 +194,6 @@ def decode_data_block(content: bytes, source: str) -> DataBlock:
     return DataBlock(content, key_starts, key_starts + rows, value_starts, value_ends, source)
 
 
-def _words_behind(content: bytes, begins: Longs, ends: Longs, shared: int) -> npt.NDArray[np.uint64]:
-    """Eight bytes of each text, after its first bytes, as a number; short texts are padded with zeros.
-
-    Args:
-        content: The bytes with the texts.
-        begins: The offset of each text.
-        ends: The offset after each text.
-        shared: The number of bytes of each text that are skipped.
-    """
-    places = begins + shared
-    if len(content) >= _WORD_BYTES and not len(places):
-        return np.empty(0, np.uint64)
-    if len(content) >= _WORD_BYTES and int((ends - places).min()) >= _WORD_BYTES:
-        return _words(content)[places].astype(np.uint64)
-    if len(content) < _WORD_BYTES:
-        content = content + bytes(_WORD_BYTES)
-    start = np.minimum(places, len(content) - _WORD_BYTES)
-    words: npt.NDArray[np.uint64] = _words(content)[start].astype(np.uint64)
-    # Shift out the bytes before the place, at the end of the content; then mask the bytes after the text.
-    words <<= (8 * np.minimum(places - start, _WORD_BYTES - 1)).astype(np.uint64)
-    padding_bytes = (_WORD_BYTES - np.clip(ends - places, 0, _WORD_BYTES)).astype(np.uint64)
-    ones = np.uint64(0xFFFFFFFFFFFFFFFF)
-    return np.where(
-        padding_bytes == _WORD_BYTES, np.uint64(0), words & (ones << (np.uint64(8) * (padding_bytes % np.uint64(8))))
-    )
-
-
 def _found_one_by_one(content: bytes, source: str) -> tuple[Longs, Longs]:
     """The offset of each entry, and the lengths of its key and value in one number; found by a loop."""
     size, lengths_at, position = len(content), _LENGTHS.unpack_from, 0
@@ -236,7 +208,7 @@ def _found_one_by_one(content: bytes, source: str) -> tuple[Longs, Longs]:
             f"Cannot read {source}: entry {max(len(bounds) - 2, 0)} does not end where the content of {size} bytes does"
         )
     starts = np.frombuffer(bounds, dtype=np.int64)[:-1]
-    return starts, _words(content)[starts].astype(np.int64) if len(starts) else starts
+    return starts, words_at(content)[starts].astype(np.int64) if len(starts) else starts
 
 
 def _found_by_key_ends(content: bytes) -> tuple[Longs, Longs] | None:
@@ -265,16 +237,11 @@ def _found_by_key_ends(content: bytes) -> tuple[Longs, Longs] | None:
     starts = starts[in_front >= 0]
     if not len(starts) or starts[0] != 0 or starts.min() < 0 or starts.max() > size - _LENGTHS.size:
         return None
-    lengths = _words(content)[starts].astype(np.int64)
+    lengths = words_at(content)[starts].astype(np.int64)
     keys = lengths >> 32
     ends = starts + keys + (lengths & 0xFFFFFFFF) + (_LENGTHS.size + len(_VERSION))
     leads_on = (keys == key_bytes).all() and (ends[:-1] == starts[1:]).all() and ends[-1] == size
     return (starts, lengths) if leads_on else None
-
-
-def _words(content: bytes) -> npt.NDArray[np.uint64]:
-    """The big endian numbers of 64 bits that begin at each byte; needs at least eight bytes."""
-    return np.ndarray((len(content) - 7,), ">u8", content, strides=(1,))
 
 
 def _bad_entry(source: str, number: int) -> HoodieCorruptedDataException:

@@ -125,7 +125,7 @@ def one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Record
 def _chosen(entries: DecodedEntries, query: SliceQuery) -> Iterator[SlicePart]:
     """The entries of a file or block that a query wants."""
     keys, rows = entries.keys, entries.rows
-    if query.keys is None and query.prefixes is None:
+    if (query.keys is None and query.prefixes is None) or not len(keys):
         yield SlicePart(keys, rows)
         return
     places = [np.empty(0, np.int64)]

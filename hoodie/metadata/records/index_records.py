@@ -15,26 +15,31 @@ _RECORD_INDEX_PATH = MetadataPartitionType.RECORD_INDEX.partition_path
 
 
 def record_index_entries(
-    record_keys: pa.Array, partition_paths: pa.Array, file_ids: pa.Array, instant_millis: pa.Array
+    record_keys: pa.Array,
+    partition_paths: pa.Array,
+    file_ids: pa.Array,
+    instant_millis: pa.Array,
+    places: pa.Array | None = None,
 ) -> MetadataEntries:
     """The entries of keys with their locations.
 
     Args:
         record_keys: Record keys (string), each once.
-        partition_paths: The partition of each key (string or dictionary of it); "" in a table without partitions.
-        file_ids: The file group of each key (string or dictionary of it).
+        partition_paths: The partition of each location (string or dictionary of it); "" in a table without partitions.
+        file_ids: The file group of each location (string or dictionary of it).
         instant_millis: The instants of the files that hold the keys, see
             `hoodie.metadata.records.record_index_location.instant_millis` (int64).
+        places: The number of each key's location (an integer); None if each key has one of its own, in their order.
     """
-    count = len(record_keys)
-    columns = [
-        pa.repeat(pa.scalar(int(MetadataRecordType.RECORD_INDEX), pa.int32()), count),
-        *(_plain(column) for column in (partition_paths, file_ids)),
-        instant_millis,
-        pa.nulls(count, pa.int64()),
-    ]
-    rows = pa.RecordBatch.from_arrays(columns, schema=MetadataPayload.RECORD_INDEX.schema)
-    return MetadataEntries(_RECORD_INDEX_PATH, MetadataPayload.RECORD_INDEX, record_keys, rows)
+    columns = [_plain(partition_paths), _plain(file_ids), instant_millis]
+    if places is not None and len(file_ids) > len(record_keys):
+        columns, places = [column.take(places) for column in columns], None
+    count = len(columns[0])
+    types = pa.repeat(pa.scalar(int(MetadataRecordType.RECORD_INDEX), pa.int32()), count)
+    rows = pa.RecordBatch.from_arrays(
+        [types, *columns, pa.nulls(count, pa.int64())], schema=MetadataPayload.RECORD_INDEX.schema
+    )
+    return MetadataEntries(_RECORD_INDEX_PATH, MetadataPayload.RECORD_INDEX, record_keys, rows, row_numbers=places)
 
 
 def deleted_record_index_entries(record_keys: pa.Array) -> MetadataEntries:

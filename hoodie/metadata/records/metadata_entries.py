@@ -9,9 +9,9 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from hoodie.common.util.text_order import sorted_places
 from hoodie.metadata.records.metadata_keys import file_groups_of_keys
 from hoodie.metadata.records.metadata_records import MetadataPayload, encode_values
-from hoodie.metadata.records.record_merging import sorted_places
 
 _NO_KEYS = pa.nulls(0, pa.string())
 _FEW_ROWS = 1000
@@ -26,9 +26,10 @@ class MetadataEntries:
         partition_path: The partition of the metadata table.
         payload: The payload of its records.
         keys: The key of each record (string).
-        rows: One for each key; of the payload's schema.
+        rows: One for each key, unless ``row_numbers`` tells otherwise; of the payload's schema.
         deleted_keys: Keys that a delete block removes (string); none of them is among the keys.
         values: The rows as log files store them (binary), if they are encoded already; see `encoded_together`.
+        row_numbers: The number of each key's row, if many keys have equal ones; None if each key has its own.
     """
 
     partition_path: str
@@ -37,6 +38,7 @@ class MetadataEntries:
     rows: pa.RecordBatch
     deleted_keys: pa.Array = _NO_KEYS
     values: pa.Array | None = None
+    row_numbers: pa.Array | None = None
 
     @classmethod
     def none(cls, partition_path: str, payload: MetadataPayload) -> Self:
@@ -51,15 +53,19 @@ class MetadataEntries:
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """The records of one or more parts of a partition. No key is in two parts."""
-        first = parts[0]
-        rows = pa.Table.from_batches([part.rows for part in parts], first.payload.schema).combine_chunks()
-        batches = rows.to_batches()
+        deleted_keys = pa.concat_arrays([part.deleted_keys for part in parts])
+        holders = [part for part in parts if len(part.keys)]
+        if len(holders) <= 1:
+            return attrs.evolve(holders[0] if holders else parts[0], deleted_keys=deleted_keys)
+        first = holders[0]
+        rows = pa.Table.from_batches([part._row_of_each for part in holders], first.payload.schema).combine_chunks()
         return attrs.evolve(
             first,
-            keys=pa.concat_arrays([part.keys for part in parts]),
-            rows=batches[0] if batches else first.rows,
-            deleted_keys=pa.concat_arrays([part.deleted_keys for part in parts]),
+            keys=pa.concat_arrays([part.keys for part in holders]),
+            rows=rows.to_batches()[0],
+            deleted_keys=deleted_keys,
             values=None,
+            row_numbers=None,
         )
 
     @property
@@ -86,11 +92,17 @@ class MetadataEntries:
             entries_by_group[group] = attrs.evolve(
                 self,
                 keys=self.keys.take(group_places),
-                rows=self.rows.take(group_places),
+                rows=self.rows.take(group_places) if self.row_numbers is None else self.rows,
                 deleted_keys=self.deleted_keys.take(deleted_places),
                 values=None,
+                row_numbers=None if self.row_numbers is None else self.row_numbers.take(group_places),
             )
         return entries_by_group
+
+    @property
+    def _row_of_each(self) -> pa.RecordBatch:
+        """One row for each key."""
+        return self.rows if self.row_numbers is None else self.rows.take(self.row_numbers)
 
     def encoded(self, writer_schema: str, base_file_name: str | None = None) -> tuple[pa.Array, pa.Array]:
         """Keys (string) and values (binary) as an HFile stores them: in the order of the keys' bytes.
@@ -105,6 +117,7 @@ class MetadataEntries:
         values = self.values
         if values is None or base_file_name is not None:
             values = encode_values(self.rows, writer_schema, self.payload, base_file_name)
+            values = values if self.row_numbers is None else values.take(self.row_numbers)
         order = sorted_places(self.keys)
         return (self.keys, values) if order is None else (self.keys.take(order), values.take(order))
 
@@ -124,7 +137,8 @@ def encoded_together(parts: Sequence[MetadataEntries], writer_schema: str) -> li
     """
     encoded, small_parts = list(parts), dict[MetadataPayload, list[int]]()
     for place, part in enumerate(parts):
-        if 0 < len(part.keys) <= _FEW_ROWS and part.rows.schema == part.payload.schema:
+        has_own_rows = part.row_numbers is None and part.rows.schema == part.payload.schema
+        if has_own_rows and 0 < len(part.keys) <= _FEW_ROWS:
             small_parts.setdefault(part.payload, []).append(place)
     for payload, places in small_parts.items():
         if len(places) == 1:

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.util.arrow_buffers import booleans_of, flags_in, numbers_in, numbers_of, texts_of
+from hoodie.common.util.text_order import sorted_places
 from hoodie.metadata.records.metadata_records import FILE_INFO, MetadataPayload, flat_files
 
 Longs = npt.NDArray[np.int64]
@@ -94,13 +95,6 @@ def merge_records(
     if is_kept.all():
         return MergedRecords(distinct, merged, deleted_keys)
     return MergedRecords(distinct.filter(booleans_of(is_kept)), merged.filter(booleans_of(is_kept)), deleted_keys)
-
-
-def sorted_places(keys: pa.Array) -> pa.Array | None:
-    """The places of keys in the order of their bytes, equal ones in the order given; None if they are sorted."""
-    if len(keys) < 2 or pc.all(pc.less_equal(keys[:-1], keys[1:])).as_py():
-        return None
-    return pc.array_sort_indices(keys)
 
 
 def run_starts(keys: pa.Array) -> Longs:

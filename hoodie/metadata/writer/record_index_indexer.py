@@ -29,6 +29,8 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.util.arrow_buffers import numbers_of
+from hoodie.common.util.text_order import sorted_places
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
@@ -42,6 +44,7 @@ from hoodie.metadata.records.metadata_partition_type import MetadataPartitionTyp
 from hoodie.metadata.records.metadata_records import MetadataPayload
 from hoodie.metadata.records.record_index_groups import RecordIndexGroups
 from hoodie.metadata.records.record_index_location import instant_millis
+from hoodie.metadata.records.record_merging import run_starts
 from hoodie.metadata.writer.ambiguous_keys import (
     KEY_PLACES,
     MOST_KEYS,
@@ -341,17 +344,22 @@ class _StoredEntries:
     slices: tuple[FileSlice, ...]
     for_gained: bool
 
-    def find(self, keys: pa.Array, number: int) -> pa.Table:
+    def find(self, keys: pa.Array, number: int, may_repeat: bool) -> pa.Table | None:
         """The place that the entry of each key names, as `KEY_PLACES`; nulls for keys without an entry.
 
         Args:
-            keys: Record keys (string); they may repeat.
+            keys: Record keys (string).
             number: The file group of the index.
+            may_repeat: Whether a key may be there several times.
+
+        Returns:
+            The places; None if no key has an entry.
         """
         if number >= len(self.slices) or not len(keys):
-            nothing = pa.nulls(len(keys), pa.string())
-            return pa.Table.from_arrays([keys, nothing, nothing], schema=KEY_PLACES)
-        found = self.reader.read(SliceQuery(self.slices[number], keys=keys.unique()))
+            return None
+        found = self.reader.read(SliceQuery(self.slices[number], keys=keys.unique() if may_repeat else keys))
+        if not len(found.keys):
+            return None
         entries = pc.index_in(keys, value_set=found.keys)
         named = [found.rows.column(name).take(entries) for name in KEY_PLACES.names[1:]]
         return pa.Table.from_arrays([keys, *named], schema=KEY_PLACES)
@@ -435,22 +443,26 @@ class _WriteGroup:
         return _WrittenGroup(stats, suspects)
 
     def _entries(self, rows: pa.Table, number: int) -> tuple[MetadataEntries, SuspectKeys]:
-        gained = rows.filter(pc.invert(rows[_IS_LOST]))
-        # If several file groups gained a key, the last one is named: the same one whenever tasks run again.
-        gained = gained.sort_by([(_KEY, "ascending"), (_PLACE, "ascending")]).combine_chunks()
-        lost = rows.filter(rows[_IS_LOST]).combine_chunks()
+        is_lost = _column(rows, _IS_LOST)
+        has_lost = pc.any(is_lost).as_py()
+        lost = rows.filter(is_lost).combine_chunks() if has_lost else rows.slice(0, 0)
+        gained = (rows.filter(pc.invert(is_lost)) if has_lost else rows).select([_KEY, _PLACE]).combine_chunks()
+        order = sorted_places(_column(gained, _KEY))
+        if order is not None:
+            gained = gained.take(order)
         suspects, repeated = SuspectKeys(), pa.array([], pa.string())
         keys = _column(gained, _KEY)
-        if len(keys) > 1:
-            is_last = np.append(pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False), True)
-            if not is_last.all():
-                suspects, repeated = self._in_several(gained, lost)
-            gained = gained.filter(pa.array(is_last)).combine_chunks()
+        starts = run_starts(keys)
+        if len(starts) < len(keys):
+            # If several file groups gained a key, the last one is named: the same one whenever tasks run again.
+            gained = gained.sort_by([(_KEY, "ascending"), (_PLACE, "ascending")]).combine_chunks()
+            suspects, repeated = self._in_several(gained, lost)
+            gained = gained.take(numbers_of(np.append(starts[1:], len(keys)) - 1, pa.int64())).combine_chunks()
             keys = _column(gained, _KEY)
         places, known = _column(gained, _PLACE), self.places
         deleted, named = self._compared(keys, places, lost, repeated, number)
-        columns = (one.take(places) for one in (known.partition_paths, known.file_ids, known.millis))
-        entries = [record_index_entries(keys, *columns), deleted_record_index_entries(deleted)]
+        gains = record_index_entries(keys, known.partition_paths, known.file_ids, known.millis, places)
+        entries = MetadataEntries.joined([gains, deleted_record_index_entries(deleted)])
         if named is not None:
             taken = pc.index_in(named[_KEY].slice(0, MOST_KEYS), value_set=keys)
             suspects = attrs.evolve(
@@ -459,7 +471,7 @@ class _WriteGroup:
                 named_at=known.of_keys(keys.take(taken), places.take(taken)),
                 named_count=named.num_rows,
             )
-        return MetadataEntries.joined(entries), suspects
+        return entries, suspects
 
     def _compared(
         self, gained: pa.Array, places: pa.Array, lost: pa.Table, repeated: pa.Array, number: int
@@ -479,12 +491,19 @@ class _WriteGroup:
         """
         if self.index is None:
             return pa.array([], pa.string()), None
-        removed = lost.filter(pc.invert(pc.is_in(lost[_KEY], value_set=gained))).combine_chunks()
+        removed = lost
+        if lost.num_rows:
+            removed = lost.filter(pc.invert(pc.is_in(lost[_KEY], value_set=gained))).combine_chunks()
         removed_keys, new_keys, new_places = _column(removed, _KEY), gained.slice(0, 0), places.slice(0, 0)
         if self.index.for_gained:
-            is_new = pc.invert(pc.is_in(gained, value_set=pa.concat_arrays([_column(lost, _KEY), repeated])))
-            new_keys, new_places = gained.filter(is_new), places.filter(is_new)
-        entries = self.index.find(pa.concat_arrays([removed_keys, new_keys]), number)
+            new_keys, new_places = gained, places
+            if lost.num_rows or len(repeated):
+                is_new = pc.invert(pc.is_in(gained, value_set=pa.concat_arrays([_column(lost, _KEY), repeated])))
+                new_keys, new_places = gained.filter(is_new), places.filter(is_new)
+        wanted = pa.concat_arrays([removed_keys, new_keys])
+        entries = self.index.find(wanted, number, may_repeat=bool(len(removed_keys)))
+        if entries is None:
+            return pa.array([], pa.string()), None
         places_of_keys = self.places.of_keys(entries[_KEY], pa.concat_arrays([_column(removed, _PLACE), new_places]))
         is_same = pc.and_(
             *(pc.equal(entries[name], places_of_keys[name]) for name in KEY_PLACES.names[1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -88,6 +89,34 @@ def test_entries_go_to_their_file_groups_in_order() -> None:
     assert sorted(key for group in groups.values() for key in group.deleted_keys.to_pylist()) == ["gone", "k100"]
     assert both.by_file_group(1) == {0: both}
     assert MetadataEntries.none("files", MetadataPayload.FILES).by_file_group(1) == {}
+
+
+def test_keys_that_share_locations_have_the_bytes_of_keys_with_locations_of_their_own() -> None:
+    keys, places = pa.array([f"k{number * 7 % 100:02}" for number in range(100)]), pa.array([0, 1, 2, 1] * 25)
+    paths, files, millis = pa.array(["p", "q", "p"]), pa.array([FILE_ID, f"other-{FILE_ID}", ""]), pa.array([1, 2, 3])
+    schema = with_meta_columns(metadata_record_schema(9))
+    shared = record_index_entries(keys, paths, files, millis, places)
+    own = record_index_entries(keys, paths.take(places), files.take(places), millis.take(places))
+    assert shared.rows.num_rows == 3
+    assert shared.encoded(schema) == own.encoded(schema)
+    assert shared.encoded(schema, "base.hfile") == own.encoded(schema, "base.hfile")
+    groups = own.by_file_group(10)
+    for number, group in shared.by_file_group(10).items():
+        assert group.encoded(schema) == groups[number].encoded(schema)
+    few = record_index_entries(keys[:2], paths, files, millis, pa.array([2, 0]))
+    assert few.rows.column("instant_millis").to_pylist() == [3, 1]
+    more = record_index_entries(pa.array(["a"]), paths[:1], files[:1], millis[:1])
+    gone = deleted_record_index_entries(pa.array(["gone"]))
+    for parts in ([shared, more, gone], [gone, more, shared], [gone, shared]):
+        joined = MetadataEntries.joined(parts)
+        assert joined.deleted_keys.to_pylist() == ["gone"]
+        rows = {key: row for part in parts for key, row in _rows_by_key(part, schema).items()}
+        assert _rows_by_key(joined, schema) == rows
+
+
+def _rows_by_key(entries: MetadataEntries, schema: str) -> dict[str, Any]:
+    found, values = entries.encoded(schema)
+    return dict(zip(found.to_pylist(), values.to_pylist(), strict=True))
 
 
 def test_entries_of_a_secondary_index_are_made_of_values_and_keys(real_records: list[StoredRecords]) -> None:

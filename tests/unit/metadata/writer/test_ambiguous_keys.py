@@ -406,9 +406,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     find = record_index_indexer._StoredEntries.find
 
-    def noted(self: Any, keys: pa.Array, number: int) -> pa.Table:
+    def noted(self: Any, keys: pa.Array, number: int, may_repeat: bool) -> pa.Table | None:
         found.extend(keys.to_pylist())
-        return find(self, keys, number)
+        return find(self, keys, number, may_repeat)
 
     monkeypatch.setattr(record_index_indexer._StoredEntries, "find", noted)
     return found
