@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.bloom.key_blocks import are_surely_distinct
+from hoodie.common.bloom.key_blocks import distinct_keys
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY, reserved_field
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
@@ -44,11 +44,7 @@ def keys_by_partition(keys: pa.Table) -> dict[str, pa.Array]:
         keys: Record key and partition path.
     """
     batch = pa.record_batch({name: keys[name].combine_chunks() for name in (RECORD_KEY, PARTITION_PATH)})
-    return {path: _distinct(found) for path, _, found in keys_by_partition_path(batch)}
-
-
-def _distinct(keys: pa.Array) -> pa.Array:
-    return keys if not keys.null_count and are_surely_distinct(keys) else keys.unique()
+    return {path: distinct_keys(found) for path, _, found in keys_by_partition_path(batch)}
 
 
 def find_in_key_columns(

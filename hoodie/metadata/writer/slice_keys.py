@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.bloom.key_blocks import distinct_keys
 from hoodie.common.fs.file_names import parse_log_file_name
 from hoodie.common.model.file_slice import FileSlice, HoodieLogFile
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
@@ -232,9 +233,9 @@ class SliceKeys:
         """
         before, after = change.before, change.after
         if after is None:
-            return _NO_KEYS, _NO_KEYS if before is None else self.read(before).unique()
+            return _NO_KEYS, _NO_KEYS if before is None else distinct_keys(self.read(before))
         if before is None:
-            return self.read(after).unique(), _NO_KEYS
+            return distinct_keys(self.read(after)), _NO_KEYS
         if change.new_log_files and not change.deletes and not self._merges_by_class:
             gained = self._added(before, change.new_log_files)
             if gained is not None:
@@ -295,7 +296,7 @@ class SliceKeys:
             keys = _one(new.read_record_keys(groups)) if groups else _NO_KEYS
             total = new.num_rows
         keys = keys[len(keys) - count :] if count <= len(keys) else _NO_KEYS
-        distinct = keys.unique()
+        distinct = distinct_keys(keys)
         if len(keys) != count or not count:
             return None
         with HoodieParquetReader(self.storage, before.sole_base_file.path) as old:

@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoodie.common.bloom import key_blocks
-from hoodie.common.bloom.key_blocks import are_surely_distinct, iter_key_blocks, plain_keys
+from hoodie.common.bloom.key_blocks import (
+    are_surely_distinct,
+    distinct_keys,
+    iter_key_blocks,
+    plain_keys,
+    quick_hashes,
+)
 from hoodie.exception import HoodieKeyException
 
 KEYS = st.lists(st.text(max_size=12), max_size=50)
@@ -25,6 +31,29 @@ def test_distinct_keys_are_told() -> None:
     assert are_surely_distinct(pa.chunked_array([keys[:100], keys[100:]]))
     assert not are_surely_distinct(pa.array([*keys, keys[7]]))
     assert are_surely_distinct(pa.array([], pa.string()))
+
+
+@pytest.mark.parametrize("length", [*range(1, 26), 36])
+def test_every_byte_of_a_key_counts_whatever_the_lengths_of_the_others(length: int) -> None:
+    keys = ["k" * length, *("k" * place + "l" + "k" * (length - place - 1) for place in range(length))]
+    hashes = quick_hashes(pa.array(["skipped", *keys])[1:]).tolist()
+    assert len(set(hashes)) == len(keys)
+    mixed = pa.array(["a", *keys, "much longer than all the others, whose lengths are equal"])
+    assert quick_hashes(mixed).tolist()[1:-1] == hashes
+    assert [quick_hashes(pa.array([key])).item() for key in keys] == hashes
+
+
+def test_more_keys_than_are_hashed_at_once_have_the_hashes_of_each_alone() -> None:
+    keys = pa.array([f"key_{number:07}" for number in range(40_000)])
+    hashes = quick_hashes(keys)
+    assert len(set(hashes.tolist())) == len(keys)
+    for place in (0, 16_383, 16_384, 39_999):
+        assert quick_hashes(keys[place : place + 1]).item() == hashes[place]
+
+
+@given(st.lists(st.none() | st.text(max_size=3), max_size=20))
+def test_keys_that_repeat_are_kept_once(keys: list[str | None]) -> None:
+    assert distinct_keys(pa.array(keys, pa.string())).to_pylist() == list(dict.fromkeys(keys))
 
 
 def test_null_keys_are_refused() -> None:
