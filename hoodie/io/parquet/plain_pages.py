@@ -11,7 +11,6 @@ version of data pages, other codecs.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -20,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hoodie.common.util.crc32 import crc32
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.parquet.compact_protocol import Struct, read_struct_at
 
@@ -172,7 +172,7 @@ def _iter_pages(
         raise OtherPageForm
     codec_name = _CODECS[chunk.compression]
     codec = None if codec_name is None else pa.Codec(codec_name)
-    data = _ChunkBytes(stream, start, size, stored)
+    data = _ChunkBytes(stream, start, size, stored, reads_all=places is None)
     last = chunk.num_values - 1 if places is None else int(places[-1])
     at = rows = pages = 0
     while rows <= last:
@@ -189,7 +189,7 @@ def _iter_pages(
             if plain_bytes != len(levels) + count * width:
                 raise OtherPageForm
             page = data.slice(at, page_bytes)
-            if _CHECKSUM in header and zlib.crc32(page) != header[_CHECKSUM].value & 0xFFFFFFFF:
+            if _CHECKSUM in header and crc32(page) != header[_CHECKSUM].value & 0xFFFFFFFF:
                 raise OtherPageForm
             body = _decompressed(codec, page, plain_bytes)
             if memoryview(body).cast("B")[: len(levels)] != levels:
@@ -204,25 +204,33 @@ def _iter_pages(
 class _ChunkBytes:
     """The bytes of a column chunk, in two reads: the second one is needed only if the first page has a known form.
 
+    A local file is read in steps of some pages, which need less memory. If only some pages are wanted, it is read
+    where they are.
+
     Args:
         stream: The file. Other threads may read it too, so its position is not used.
         start: The offset of the chunk in the file.
         size: The number of bytes of the chunk.
         stored: These bytes, if they were read.
+        reads_all: Whether all pages are wanted.
     """
 
-    def __init__(self, stream: pa.NativeFile, start: int, size: int, stored: pa.Buffer | None = None) -> None:
+    def __init__(
+        self, stream: pa.NativeFile, start: int, size: int, stored: pa.Buffer | None = None, *, reads_all: bool = True
+    ) -> None:
         self._stream = stream
         self._start = start
         self._size = size
         self._first = 0
-        self._data = self._read(0, _FIRST_BYTES) if stored is None else stored
+        # Each read of an object store waits for an answer.
+        self._step = size if not isinstance(stream, pa.OSFile) else _FIRST_BYTES if reads_all else 0
+        self._data = self._read(0, self._step and _FIRST_BYTES) if stored is None else stored
 
     def slice(self, at: int, count: int) -> pa.Buffer:
         """Bytes from an offset on, up to the end of the chunk. Earlier bytes must not be asked for again."""
         count = min(count, self._size - at)
         if at + count > self._first + self._data.size:
-            self._first, self._data = at, self._read(at, self._size)
+            self._first, self._data = at, self._read(at, max(count, self._step))
         if at + count > self._first + self._data.size:
             raise OtherPageForm  # the file has become shorter
         return self._data.slice(at - self._first, count)

@@ -5,7 +5,8 @@ numbers and strings of one length, plain   pages with wanted rows are decompress
 strings that are all in a dictionary       the numbers of the dictionary's entries are decoded, no strings
 any other                                  pyarrow decodes the column, some rows at a time
 
-A column whose stored bytes are those of another one, as a record key has that is a column of the user, is taken once.
+If most pages are needed, a column whose stored bytes are those of another one, as a record key has that is a column of
+the user, is taken once.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from hoodie.io.parquet.plain_pages import LENGTH_BYTES, OtherPageForm, stored_by
 
 MOST_FEW_ROWS = 1 << 12
 """The limit of rows of a file that count as few."""
+_PAGE_BYTES = 1 << 20
+"""The usual size of a page, before compression."""
 _BATCH_ROWS = 1 << 15
 """The number of rows of a column that pyarrow decodes at a time."""
 _NUMBERS: Mapping[pa.DataType, str] = {
@@ -97,7 +100,7 @@ class RowTaker:
         """
         found: dict[str, pa.Array] = {}
         in_dictionaries, others = [], []
-        twins = self._alike(row_group, columns)
+        twins = self._alike(row_group, columns, len(places))
         for name in columns:
             if (column := self._from_pages(row_group, name, places, twins.get(name))) is not None:
                 found[name] = column
@@ -115,14 +118,22 @@ class RowTaker:
             return False
         return is_only_dictionary(self._file.metadata.row_group(row_group).column(self._numbers[name]))
 
-    def _alike(self, row_group: int, columns: Sequence[str]) -> dict[str, _Twins]:
-        """The columns of strings of one length whose stored bytes may be those of another one."""
+    def _alike(self, row_group: int, columns: Sequence[str], count: int) -> dict[str, _Twins]:
+        """The columns of strings of one length whose stored bytes may be those of another one.
+
+        They are compared as a whole, which takes longer than to take values out of a few pages.
+
+        Args:
+            row_group: The row group.
+            columns: The wanted columns.
+            count: The number of wanted rows, which are in as many pages at most.
+        """
         by_form: dict[object, list[str]] = {}
         for name in columns:
             if name in self._numbers and self._types[name] == pa.string():
                 number = self._numbers[name]
                 chunk = self._file.metadata.row_group(row_group).column(number)
-                if is_searchable(chunk):
+                if is_searchable(chunk) and 2 * count * _PAGE_BYTES >= chunk.total_uncompressed_size:
                     levels = self._file.metadata.schema.column(number).max_definition_level
                     sizes = (chunk.total_compressed_size, chunk.total_uncompressed_size, chunk.num_values)
                     by_form.setdefault((*sizes, chunk.compression, levels), []).append(name)

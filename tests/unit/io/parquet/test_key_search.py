@@ -485,6 +485,38 @@ def test_a_chunk_is_fetched_in_two_steps(monkeypatch: pytest.MonkeyPatch, first_
     assert source.count <= len(data) + min(first_bytes, 50)
 
 
+class CountedFile(pa.OSFile):  # type: ignore[misc]
+    """A local file that counts the bytes that are read at offsets."""
+
+    count = 0
+
+    def read_at(self, nbytes: int, offset: int) -> bytes:
+        data: bytes = super().read_at(nbytes, offset)
+        self.count += len(data)
+        return data
+
+
+@pytest.mark.parametrize("first_bytes", [1, 30, 50, 90, 1 << 20])
+def test_few_values_of_a_local_file_are_read_where_their_pages_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_bytes: int
+) -> None:
+    monkeypatch.setattr(plain_pages, "_FIRST_BYTES", first_bytes)
+    monkeypatch.setattr(plain_pages, "_HEADER_BYTES", 25)
+    data = page(PLAIN, 2, codec=None) * 10
+    path = tmp_path / "pages"
+    path.write_bytes(data)
+    chunk: Any = Chunk(20, len(data), "UNCOMPRESSED", 0)
+    with CountedFile(str(path), "r") as stream:
+        taken = take_strings(stream, chunk, 4, False, np.array([3, 18]))
+        # The begin of each page, and two pages.
+        assert stream.count <= 10 * 25 + 2 * len(data) // 10
+    with CountedFile(str(path), "r") as stream:
+        pages = list(iter_plain_pages(stream, chunk, 4, False))
+        assert stream.count <= 3 * len(data)
+    assert [row[4:].tobytes() for row in taken] == [b"efgh", b"abcd"]
+    assert [row[4:].tobytes() for values in pages for row in values] == [b"abcd", b"efgh"] * 10
+
+
 def test_a_file_that_has_become_shorter_is_left_to_pyarrow() -> None:
     class Shortened(io.BytesIO):
         def read(self, size: int | None = -1) -> bytes:

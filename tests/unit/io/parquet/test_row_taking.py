@@ -218,3 +218,22 @@ def test_columns_with_the_same_bytes_are_taken_once(
         (found,) = reader.take_rows(None, table.schema, rows)
     assert found.to_pylist() == table.take(pa.array(rows)).to_pylist()
     assert len(taken) == (1 if alike else 2)
+
+
+def test_columns_are_not_compared_as_a_whole_for_a_row_of_one_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_taking, "_PAGE_BYTES", 1 << 10)
+    keys = [f"key{number:05d}" for number in range(3000)]
+    table = pa.table({"key": keys, "id": keys})
+    path = tmp_path / "file.parquet"
+    pq.write_table(table, path, use_dictionary=False, compression="none", data_page_size=1 << 10)
+    compared = []
+    monkeypatch.setattr(row_taking, "stored_bytes", lambda *arguments: compared.append(arguments))
+    with HoodieParquetReader(open_storage(str(tmp_path)), str(path)) as reader:
+        (found,) = reader.take_rows(None, table.schema, np.array([1500]))
+        assert not compared
+        (others,) = reader.take_rows(None, table.schema, np.arange(0, 3000, 10))
+    assert compared
+    assert found.to_pylist() == [{"key": keys[1500], "id": keys[1500]}]
+    assert others["id"].to_pylist() == others["key"].to_pylist() == keys[::10]
