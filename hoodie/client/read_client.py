@@ -18,7 +18,6 @@ import pyarrow as pa
 from hoodie.client.held_input import hold_input
 from hoodie.client.key_input import KeyInput
 from hoodie.client.shown_client import client_html
-from hoodie.client.write_input import WriteInput
 from hoodie.common.config.property import display_value
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -356,6 +355,9 @@ class HoodieReadClient:
             return plan_until_complete(self._load, plan)
 
     def _planned_records(self, name: str, records: Any, rows: Callable[[KeyLookup], HoodieData]) -> Any:
+        # Imported here: reads of keys prepare no records, and start earlier without.
+        from hoodie.client.write_input import WriteInput
+
         held = hold_input(records)
 
         def given(table: HoodieTable) -> KeyedInput:

@@ -39,6 +39,7 @@ from hoodie.common.model.record_columns import (
     TAGS,
     reserved_field,
 )
+from hoodie.common.model.unprepared_rows import SAMPLED_BAD_ROWS
 from hoodie.common.model.write_operation_type import HoodieTableType, RecordOperation, WriteOperationType
 from hoodie.config.payload_config import NewColumnPolicy
 from hoodie.config.write_options import InsertDupPolicy, KeylessUpsert
@@ -59,7 +60,6 @@ from hoodie.merge.ordering_values import check_ordering_types, ordering_key
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import PlannedSlice
 from hoodie.query.table_query import Filters, TableQuery
-from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS
 from hoodie.table.action.commit.record_preparer import RecordChecks, RecordPreparer, WriterSchema
 from hoodie.table.table import HoodieTable
 

@@ -29,6 +29,7 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.common.table.partition_metadata import check_partition_path
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.util.arrow_buffers import array_of, booleans_of, flags_in, indices_of, numbers_in, scalar_of
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.bucket_routing import BucketRouting
 from hoodie.engine.data import HoodieData
@@ -471,8 +472,8 @@ class HashedKeys:
             within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
             rows, places = np.repeat(rows, counts), np.repeat(places, counts) + within
         entries = self.entries[places]
-        equal = pc.equal(wanted.take(pa.array(rows)), self.keys.take(pa.array(entries)))
-        is_same = pc.fill_null(equal, False).to_numpy(zero_copy_only=False)
+        equal = pc.equal(wanted.take(indices_of(rows)), self.keys.take(indices_of(entries)))
+        is_same = flags_in(equal)
         rows, entries = rows[is_same], entries[is_same]
         is_new = np.ones(len(wanted), dtype=bool)
         is_new[rows] = False
@@ -524,11 +525,11 @@ class KeyLocations:
             row, entry = match_keys(keys, table["key"].combine_chunks(), self._hashed, partition_path)
             found = entry >= 0
             rows.append(row_numbers[row])
-            positions.append(np.where(found, table["position"].to_numpy()[entry], -1))
-            files.append(np.where(found, table["file"].to_numpy()[entry], -1).astype(np.int32))
+            positions.append(np.where(found, _numbers(table["position"], np.int64)[entry], -1))
+            files.append(np.where(found, _numbers(table["file"], np.int32)[entry], -1).astype(np.int32))
         row_numbers = np.concatenate(rows)
         order = np.argsort(row_numbers, kind="stable")
-        tagged = batch if len(order) == batch.num_rows else batch.take(pa.array(row_numbers[order]))
+        tagged = batch if len(order) == batch.num_rows else batch.take(indices_of(row_numbers[order]))
         return append_numbered_locations(
             tagged, self.files, np.concatenate(files)[order], np.concatenate(positions)[order]
         )
@@ -586,10 +587,23 @@ def append_numbered_locations(
         positions: For each row its position in that file.
     """
     missing = file_numbers < 0
-    indices = pa.array(file_numbers, mask=missing)
-    instants = pa.array([location.instant_time for location in files], pa.string())
-    ids = pa.array([location.file_id for location in files], pa.string())
-    return append_locations(batch, instants.take(indices), ids.take(indices), pa.array(positions, mask=missing))
+    indices = _null_at(file_numbers, missing)
+    instants = array_of([location.instant_time for location in files], pa.string())
+    ids = array_of([location.file_id for location in files], pa.string())
+    return append_locations(batch, instants.take(indices), ids.take(indices), _null_at(positions, missing))
+
+
+def _numbers(column: pa.ChunkedArray, data_type: type[np.generic]) -> np.ndarray:
+    """The numbers of a column without nulls."""
+    return np.concatenate([numbers_in(chunk, data_type) for chunk in column.chunks])
+
+
+def _null_at(values: np.ndarray, missing: np.ndarray) -> pa.Array:
+    """The numbers as int64, null where they are missing."""
+    numbers = indices_of(values)
+    if not missing.any():
+        return numbers
+    return pc.if_else(booleans_of(missing), scalar_of(None, pa.int64()), numbers)
 
 
 def match_keys(
@@ -610,7 +624,10 @@ def match_keys(
         return known.match(keys)
     if (table_keys.null_count or not are_surely_distinct(table_keys)) and len(table_keys.unique()) < len(table_keys):
         return HashedKeys.of(table_keys).match(keys)
-    return np.arange(len(keys)), pc.fill_null(pc.index_in(keys, value_set=table_keys), -1).to_numpy().astype(np.int64)
+    entries = pc.index_in(keys, value_set=table_keys)
+    return np.arange(len(keys)), np.where(flags_in(entries.is_valid()), numbers_in(entries, np.int32), -1).astype(
+        np.int64
+    )
 
 
 def keys_by_partition_path(batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndarray, pa.Array]]:
@@ -621,4 +638,4 @@ def keys_by_partition_path(batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndar
     """
     keys = batch.column(RECORD_KEY)
     for value, rows in rows_by_value(batch.column(PARTITION_PATH)):
-        yield value, rows, keys if len(rows) == len(keys) else keys.take(pa.array(rows))
+        yield value, rows, keys if len(rows) == len(keys) else keys.take(indices_of(rows))

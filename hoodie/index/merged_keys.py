@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY
+from hoodie.common.util.arrow_buffers import indices_of
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.index import IndexedTable
@@ -205,7 +206,7 @@ def without_deleted_copies(
         shared.release()
     for number, ((live, _), _, _) in zip(slice_numbers, looked_up, strict=True):
         places = np.flatnonzero(repeated & (owners == number))
-        kept[places] = pc.is_in(keys.take(pa.array(places)), value_set=live).to_numpy(zero_copy_only=False)
+        kept[places] = pc.is_in(keys.take(indices_of(places)), value_set=live).to_numpy(zero_copy_only=False)
     lives = np.zeros(len(copies), dtype=np.bool_)
     lives[codes[kept]] = True
     ages = pc.rank(pa.array([file_slice.base_instant_time for file_slice in slices], pa.string())).to_numpy()
@@ -239,7 +240,7 @@ class _LookUpMerged:
         keys = self.keys.value.get(group, pa.nulls(0, pa.string()))
         stored_rows = self.merged.read(file_slice) if len(keys) else pa.table({RECORD_KEY: pa.nulls(0, pa.string())})
         found, places = keys_among(stored_rows[RECORD_KEY], keys)
-        columns = stored_rows.take(pa.array(places)).columns[1:] if len(keys) else []
+        columns = stored_rows.take(indices_of(places)).columns[1:] if len(keys) else []
         return (found, np.full(len(found), -1, dtype=np.int64)), columns, len(keys)
 
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from hoodie.common.bloom.key_blocks import distinct_keys
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY, reserved_field
+from hoodie.common.util.arrow_buffers import indices_of, numbers_of
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.global_tagging import STORED_PREFIX
@@ -90,7 +91,7 @@ def keys_among(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundKeys:
         keys: Distinct incoming keys (string).
     """
     entries, positions = find_keys(stored, keys)
-    return keys.take(pa.array(entries)), positions
+    return keys.take(indices_of(entries)), positions
 
 
 def gather_locations(slices: Sequence[FileSlice], found: Sequence[FoundKeys]) -> KeyLocations:
@@ -104,8 +105,8 @@ def gather_locations(slices: Sequence[FileSlice], found: Sequence[FoundKeys]) ->
     parts: dict[str, list[pa.Table]] = {}
     for number, (file_slice, (keys, positions)) in enumerate(zip(slices, found, strict=True)):
         if len(keys):
-            file = pa.array(np.full(len(keys), number, dtype=np.int32))
-            part = pa.table([keys, file, pa.array(positions)], schema=schema)
+            file = numbers_of(np.full(len(keys), number, dtype=np.int32), pa.int32())
+            part = pa.Table.from_arrays([keys, file, indices_of(positions)], schema=schema)
             parts.setdefault(file_slice.partition_path, []).append(part)
     tables = {partition_path: pa.concat_tables(tables).combine_chunks() for partition_path, tables in parts.items()}
     return KeyLocations(tables, [file_slice.location for file_slice in slices])
@@ -169,7 +170,7 @@ class ReadStored:
         with HoodieParquetReader(
             self.storage, file_slice.sole_base_file.path, size_bytes=file_slice.sole_base_file.size_bytes
         ) as reader:
-            return self.stored.read(reader).take(pa.array(positions))
+            return self.stored.read(reader).take(indices_of(positions))
 
 
 @attrs.frozen
@@ -198,7 +199,7 @@ class _LookUpKeys:
         matches = HoodieKeyLookupHandle(self.storage, file_slice.key_file.path, file_slice.key_file.size_bytes).lookup(
             keys
         )
-        indices, positions, columns = pa.array(matches.key_indices), matches.row_positions, None
+        indices, positions, columns = indices_of(matches.key_indices), matches.row_positions, None
         look = attrs.evolve(
             look, keys=len(keys), found=len(indices), row_groups=matches.row_groups, row_groups_read=matches.row_groups
         )
@@ -235,10 +236,10 @@ class StoredKeys:
             else:
                 wanted = self.keys.value[RECORD_KEY].combine_chunks()
                 entries, positions = reader.find_record_keys(wanted)
-                keys = wanted.take(pa.array(entries))
+                keys = wanted.take(indices_of(entries))
             if not len(positions):
                 return
-            columns = self.stored.read(reader).take(pa.array(positions)).columns if self.stored.names else []
+            columns = self.stored.read(reader).take(indices_of(positions)).columns if self.stored.names else []
         yield from located_keys(file_slice, keys, positions, self.schema, columns)
 
 

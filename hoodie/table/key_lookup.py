@@ -34,7 +34,8 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
     reserved_field,
 )
-from hoodie.common.model.unprepared_rows import failure_of
+from hoodie.common.model.unprepared_rows import SAMPLED_BAD_ROWS, failure_of
+from hoodie.common.util.arrow_buffers import flags_in, indices_of, numbers_in, scalar_of
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import Shared
 from hoodie.engine.task_identity import TaskIdentity
@@ -60,7 +61,6 @@ from hoodie.io.merged_log_records import LogMergeRules
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.keygen.base_key_generator import KeyGenerator
-from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
 from hoodie.table.action.commit.record_preparer import RecordPreparer
 from hoodie.table.missing_files import check_files, known_partitions
@@ -399,7 +399,7 @@ def _places(found: pa.Table, slices: Sequence[FileSlice]) -> Iterator[tuple[File
         slices: The table's.
     """
     by_group = {(file_slice.partition_path, file_slice.file_id): file_slice for file_slice in slices}
-    is_merged = pc.less(found[CURRENT_ROW_POSITION], 0)
+    is_merged = pc.less(found[CURRENT_ROW_POSITION], scalar_of(0))
     for rows, name in (
         (found.filter(pc.invert(is_merged)), CURRENT_ROW_POSITION),
         (found.filter(is_merged), RECORD_KEY),
@@ -410,7 +410,10 @@ def _places(found: pa.Table, slices: Sequence[FileSlice]) -> Iterator[tuple[File
         paths, file_ids = (grouped[column].to_pylist() for column in _PLACE[:2])
         for path, file_id, values in zip(paths, file_ids, grouped[f"{name}_list"], strict=True):
             file_slice = by_group[path, file_id]
-            yield file_slice, values.values.unique() if name == RECORD_KEY else np.unique(values.values.to_numpy())
+            yield (
+                file_slice,
+                values.values.unique() if name == RECORD_KEY else np.unique(numbers_in(values.values, np.int64)),
+            )
 
 
 @attrs.frozen
@@ -445,7 +448,7 @@ class _Locate:
     def __call__(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
         """For each location of each row, and for each row without one: key and location, and the row's number."""
         keys = _keys_of(self.preparer, batch.select(self.columns))
-        numbers = pa.array(np.arange(keys.num_rows, dtype=np.int64))
+        numbers = indices_of(np.arange(keys.num_rows))
         looked_up: LookedUpKeys = self.looked_up.value
         tagged = looked_up.tag(keys.append_column(reserved_field(ROW_NUMBER), numbers))
         return tagged, tagged.column(ROW_NUMBER).to_numpy()
@@ -462,7 +465,7 @@ class _Existence:
         tagged, numbers = self.locate(batch)
         # All locations of a row follow each other.
         first = np.flatnonzero(np.diff(numbers, prepend=-1))
-        return _existence(tagged.take(pa.array(first)), self.is_global)
+        return _existence(tagged.take(indices_of(first)), self.is_global)
 
 
 @attrs.frozen
@@ -480,14 +483,14 @@ def _existence(tagged: pa.RecordBatch, is_global: bool) -> pa.RecordBatch:
     paths = tagged.column(PARTITION_PATH)
     if is_global:
         # The key alone was looked for, so the path that the row came with says nothing.
-        paths = pc.if_else(exists, paths, pa.scalar(None, pa.string()))
+        paths = pc.if_else(exists, paths, scalar_of(None, pa.string()))
     return pa.RecordBatch.from_arrays([tagged.column(RECORD_KEY), paths, exists], schema=EXISTENCE_SCHEMA)
 
 
 def _first_of_rows(rows: pa.Table) -> pa.Table:
     """Each row of the input once, of joined rows."""
     _, first = np.unique(rows[ROW_NUMBER].to_numpy(), return_index=True)
-    return rows.take(pa.array(first))
+    return rows.take(indices_of(first))
 
 
 @attrs.frozen
@@ -499,8 +502,8 @@ class _NotStored:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         tagged, numbers = self.locate(batch)
-        is_new = tagged.column(CURRENT_INSTANT_TIME).is_null().to_numpy(zero_copy_only=False)
-        return take_rows(batch.select(self.columns), pa.array(numbers[is_new]))
+        is_new = flags_in(tagged.column(CURRENT_INSTANT_TIME).is_null())
+        return take_rows(batch.select(self.columns), indices_of(numbers[is_new]))
 
 
 @attrs.frozen
@@ -512,7 +515,7 @@ class _Located:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         tagged, numbers = self.locate(batch)
-        rows = take_rows(batch.select(self.schema.names[2 : -len(_LOCATION)]), pa.array(numbers))
+        rows = take_rows(batch.select(self.schema.names[2 : -len(_LOCATION)]), indices_of(numbers))
         columns = [*(tagged.column(name) for name in _KEY), *rows.columns, *_locations_of(tagged)]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -532,7 +535,7 @@ def _locations_of(tagged: pa.RecordBatch) -> list[pa.Array]:
     """The locations of tagged rows; the position is null where only the file group is known."""
     *others, positions = (tagged.column(name) for name in _LOCATION)
     is_known = pc.greater_equal(positions, 0)
-    return [*others, pc.if_else(is_known, positions, pa.scalar(None, positions.type))]
+    return [*others, pc.if_else(is_known, positions, scalar_of(None, positions.type))]
 
 
 @attrs.frozen

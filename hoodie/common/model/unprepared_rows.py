@@ -8,6 +8,9 @@ from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.common.util.class_loading import error_of_class
 from hoodie.exception import HoodieException
 
+SAMPLED_BAD_ROWS = 5
+"""Rows that an error about keys shows."""
+
 
 def row_of_failure(error: HoodieException, schema: pa.Schema) -> pa.RecordBatch:
     """The row for a batch that could not be prepared: its partition path is null, and its record key holds the error.

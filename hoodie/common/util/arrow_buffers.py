@@ -32,13 +32,13 @@ def numbers_of(values: npt.NDArray[np.generic], data_type: pa.DataType) -> pa.Ar
     return pa.Array.from_buffers(data_type, len(values), [None, pa.py_buffer(values)])
 
 
-def indices_of(places: npt.NDArray[np.int64]) -> pa.Int64Array:
-    """Numbers of rows, for `take`, which imports pandas for those of numpy.
+def indices_of(places: npt.NDArray[np.integer]) -> pa.Int64Array:
+    """Numbers of rows, for `take`. Unlike `pyarrow.array`, it does not import pandas.
 
     Args:
-        places: The numbers.
+        places: The numbers, of any integer type.
     """
-    return numbers_of(np.ascontiguousarray(places), pa.int64())
+    return numbers_of(np.ascontiguousarray(places, np.int64), pa.int64())
 
 
 def booleans_of(values: npt.NDArray[np.uint8] | npt.NDArray[np.bool_]) -> pa.BooleanArray:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.common.bloom.bloom_filter import BloomFilter
+from hoodie.common.util.arrow_buffers import booleans_of, indices_of
 from hoodie.engine.engine_context import Shared
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCorruptedDataException, HoodieKeyException, HoodieNotSupportedException
@@ -139,7 +140,7 @@ def _may_contain(bloom_filter: BloomFilter, keys: pa.Array) -> pa.Array:
         is_possible = bloom_filter.might_contain(keys)
     except HoodieKeyException:
         return keys
-    return keys if is_possible.all() else keys.filter(pa.array(is_possible))
+    return keys if is_possible.all() else keys.filter(booleans_of(is_possible))
 
 
 def _check_keys(reader: HoodieParquetReader, keys: pa.Array) -> CheckedFile:
@@ -154,7 +155,7 @@ def _check_keys(reader: HoodieParquetReader, keys: pa.Array) -> CheckedFile:
     if not wanted:
         return CheckedFile(NOTHING_FOUND, Decision.RANGE, len(keys), len(groups), 0)
     entries, positions = reader.find_record_keys(keys, wanted)
-    found = keys.take(pa.array(entries)), positions
+    found = keys.take(indices_of(entries)), positions
     return CheckedFile(found, Decision.KEY_CHECK, len(keys), len(groups), len(wanted))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.util.arrow_buffers import array_of
 from hoodie.config.index_config import HoodieIndexConfig
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -243,7 +244,7 @@ class BloomIndexHelper:
         chosen = []
         with table.notes.metrics.step("compare keys with ranges") as step:
             ends = {
-                path: SortedKeys.of(pa.array([key for ends in ranges for key in ends], pa.string()))
+                path: SortedKeys.of(array_of([key for ends in ranges for key in ends], pa.string()))
                 for path, ranges in key_ranges.items()
             }
             for file_slice, info in zip(slices, known, strict=True):

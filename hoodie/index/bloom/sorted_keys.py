@@ -108,5 +108,6 @@ class SortedKeys:
 
     @cached_property
     def _objects(self) -> np.ndarray:
-        objects: np.ndarray = self._binary.to_numpy(zero_copy_only=False)
+        objects = np.empty(len(self.keys), dtype=object)
+        objects[:] = self._binary.to_pylist()
         return objects

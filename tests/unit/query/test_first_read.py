@@ -19,6 +19,13 @@ found = hoodie.read_table(sys.argv[1], filters={filters})
 assert found.num_rows == {count}, found.num_rows
 print(json.dumps([name for name in sys.modules if name == "pandas" or name.startswith(("pyarrow.", "hoodie."))]))
 """
+READ_CLIENT = """
+import json, sys
+import hoodie
+found = hoodie.HoodieReadClient(sys.argv[1]).read([hoodie.HoodieKey("b", "x")])
+assert found["id"].to_pylist() == ["b"], found
+print(json.dumps([*sys.modules]))
+"""
 FILTERS = [(None, 3), ([("id", "=", "b")], 1), ([("_hoodie_record_key", "=", "c")], 1), ([("ts", "<", 9)], 3)]
 BRANCHES = (
     "avro.service_metadata",
@@ -63,7 +70,10 @@ has_pandas = pytest.mark.skipif(find_spec("pandas") is None, reason="pandas is n
 
 def modules_of_a_first_read(path: str, filters: object, count: int) -> list[str]:
     """The modules that a new process has imported after a read."""
-    program = PROGRAM.format(filters=filters, count=count)
+    return modules_after(PROGRAM.format(filters=filters, count=count), path)
+
+
+def modules_after(program: str, path: str) -> list[str]:
     done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=False)
     assert not done.returncode, done.stderr
     found: list[str] = json.loads(done.stdout)
@@ -119,3 +129,12 @@ def test_a_read_of_log_files_imports_nothing_of_writes(tmp_path: Path) -> None:
     unneeded = ("hoodie.client", "hoodie.index", "hoodie.table.action", "hoodie.metadata.writer", "hoodie.transaction")
     assert not [name for name in found if name.startswith(unneeded)]
     assert sum(name.startswith("hoodie.") for name in found) <= MOST_MODULES["MERGE_ON_READ"]
+
+
+@has_pandas
+@pytest.mark.table_version(9)
+@pytest.mark.metadata_table
+def test_the_first_call_of_a_read_client_imports_neither_pandas_nor_writes(tmp_path: Path) -> None:
+    found = modules_after(READ_CLIENT, table_with_log_files(tmp_path / "t"))
+    unneeded = ("pandas", "pyarrow.dataset", "hoodie.client.write_input", "hoodie.table.action.commit.base_commit")
+    assert not [name for name in found if name.startswith(unneeded)]

@@ -25,7 +25,7 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
     reserved_field,
 )
-from hoodie.common.model.unprepared_rows import failure_of
+from hoodie.common.model.unprepared_rows import SAMPLED_BAD_ROWS, failure_of
 from hoodie.common.model.write_operation_type import (
     ADDS_WITHOUT_BLOCKING,
     HoodieTableType,
@@ -86,8 +86,6 @@ BUCKET_HANDLERS = {
     HoodieTableType.COPY_ON_WRITE: CopyOnWriteBucketHandler,
     HoodieTableType.MERGE_ON_READ: MergeOnReadBucketHandler,
 }
-SAMPLED_BAD_ROWS = 5
-"""Rows that an error about keys shows."""
 
 
 class BaseCommitActionExecutor(ABC):

@@ -36,7 +36,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.unprepared_rows import row_of_failure
 from hoodie.common.model.write_operation_type import RecordOperation
-from hoodie.common.util.arrow_buffers import scalar_of
+from hoodie.common.util.arrow_buffers import numbers_in, numbers_of, scalar_of
 from hoodie.common.util.shown_value import short_repr, short_text
 from hoodie.exception import HoodieException, HoodieKeyException, HoodieWriteException
 from hoodie.keygen.base_key_generator import KeyGenerator
@@ -290,7 +290,7 @@ class RecordPreparer:
 
     def _operations(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> pa.Array:
         if OPERATION in batch.schema.names:
-            operations = batch.column(OPERATION).to_numpy().copy()
+            operations = numbers_in(batch.column(OPERATION), np.int8).copy()
         else:
             operations = np.full(rows.num_rows, int(self.operation), dtype=np.int8)
         if self.schema is not None:
@@ -299,7 +299,7 @@ class RecordPreparer:
             operations[asking] = RecordOperation.DELETE_FLAGGED
             if asking.any():
                 operations[asking & self.merge_spec.hard_deletes(rows)] = RecordOperation.DELETE
-        return pa.array(operations)
+        return numbers_of(operations, pa.int8())
 
 
 def _generated_keys(

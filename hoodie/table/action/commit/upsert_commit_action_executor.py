@@ -27,6 +27,7 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
     reserved_field,
 )
+from hoodie.common.model.unprepared_rows import SAMPLED_BAD_ROWS
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
 from hoodie.common.model.write_status import RowsSeen, WithoutEffect
 from hoodie.common.util.shown_value import short_repr
@@ -53,11 +54,7 @@ from hoodie.index.places_by_hash import (
 )
 from hoodie.keygen.generated_keys import are_new
 from hoodie.merge.appended_rows import lacking_order
-from hoodie.table.action.commit.base_commit_action_executor import (
-    BUCKET_HANDLERS,
-    SAMPLED_BAD_ROWS,
-    BaseCommitActionExecutor,
-)
+from hoodie.table.action.commit.base_commit_action_executor import BUCKET_HANDLERS, BaseCommitActionExecutor
 from hoodie.table.action.commit.hashed_rows import BucketOfRow, CombineRows, TagRows
 from hoodie.table.action.commit.incoming_keys import (
     DropDeleted,
