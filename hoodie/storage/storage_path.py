@@ -19,6 +19,8 @@ from hoodie.exception import HoodieConfigException, HoodieCorruptedDataException
 
 _URL = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]+):(/.*)$", re.DOTALL)
 METAFOLDER_NAME = ".hoodie"
+HEARTBEAT_FOLDER_NAME = ".heartbeat"
+"""The folder below ``.hoodie`` with one file for each living writer."""
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
 
 

@@ -21,7 +21,8 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.archived_timeline import archive_files
 from hoodie.common.table.timeline.lsm_archive import LsmArchiveWriter
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
-from hoodie.io.log.log_block import HoodieLogBlockType, avro_datums
+from hoodie.io.log.avro_block import avro_datums
+from hoodie.io.log.log_block import HoodieLogBlockType
 from hoodie.io.log.log_block_writer import encode_avro_data_block
 from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.storage.storage_path import join

@@ -10,7 +10,7 @@ import attrs
 from hoodie.common.config.java_properties import parse_properties
 from hoodie.common.fs.file_names import is_data_file_name
 from hoodie.common.fs.pending_overwrite import PROPERTIES_FILE_NAME
-from hoodie.common.table.marker.write_markers import HEARTBEAT_FOLDER_NAME, TEMP_FOLDER_NAME
+from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.partition_metadata import PARTITION_METAFILE_PREFIX
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.timeline.instant import Action
@@ -19,7 +19,7 @@ from hoodie.common.table.timeline.timeline_listing import list_instants
 from hoodie.exception import HoodieConfigException
 from hoodie.merge.reader_agreement import differences_between_readers
 from hoodie.storage.storage import FileStatus, HoodieStorage
-from hoodie.storage.storage_path import METAFOLDER_NAME, join, parent, relative_to
+from hoodie.storage.storage_path import HEARTBEAT_FOLDER_NAME, METAFOLDER_NAME, join, parent, relative_to
 
 logger = logging.getLogger(__name__)
 

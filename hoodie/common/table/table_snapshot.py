@@ -18,7 +18,6 @@ import pyarrow as pa
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.fs.pending_overwrite import PROPERTIES_FILE_NAME
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.table.marker.write_markers import HEARTBEAT_FOLDER_NAME
 from hoodie.common.table.table_config import PROPERTIES_BACKUP_FILE_NAME, HoodieTableConfig
 from hoodie.common.table.table_metadata import HoodieTableMetadata, table_metadata_of
 from hoodie.common.table.table_schema_resolver import TableSchemaResolver
@@ -263,7 +262,7 @@ class TableSnapshot:
 
     def heartbeat_path(self, instant_time: str) -> str:
         """The file that an instant's writer touches while it is alive."""
-        return storage_path.join(self.meta_path, HEARTBEAT_FOLDER_NAME, instant_time)
+        return storage_path.join(self.meta_path, storage_path.HEARTBEAT_FOLDER_NAME, instant_time)
 
     @property
     def archived_timeline(self) -> HoodieArchivedTimeline:

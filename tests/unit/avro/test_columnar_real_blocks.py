@@ -8,7 +8,8 @@ from pathlib import Path
 
 from hoodie.avro.columnar_block import decode_avro_block, encode_avro_block
 from hoodie.exception import HoodieCorruptedDataException
-from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType, avro_datums
+from hoodie.io.log.avro_block import avro_datums
+from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType
 from hoodie.io.log.log_file_reader import read_log_blocks
 from tests.support.avro_values import decoded, python_rows
 

@@ -20,7 +20,7 @@ from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimelin
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException, HoodieSavepointException
-from hoodie.io.log.log_block import avro_records
+from hoodie.io.log.avro_block import avro_records
 from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.action.archive import timeline_archiver

@@ -32,7 +32,8 @@ from hoodie.exception import (
 from hoodie.index.simple import global_simple_index, simple_index
 from hoodie.io.append_handle import HoodieAppendHandle, LogPlace
 from hoodie.io.file_group_reader import HoodieFileGroupReader
-from hoodie.io.log.log_block import HeaderMetadataType, avro_records
+from hoodie.io.log.avro_block import avro_records
+from hoodie.io.log.log_block import HeaderMetadataType
 from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.reader_context import HoodieReaderContext

@@ -32,7 +32,8 @@ from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.timeline.archived_entry import entry_schema
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieSchemaException
-from hoodie.io.log.log_block import HoodieLogBlockType, avro_records
+from hoodie.io.log.avro_block import avro_records
+from hoodie.io.log.log_block import HoodieLogBlockType
 from hoodie.io.log.log_block_writer import encode_avro_data_block
 from hoodie.io.log.log_file_reader import MAGIC, read_log_blocks
 from hoodie.io.parquet.compact_protocol import read_struct

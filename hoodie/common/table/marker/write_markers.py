@@ -33,8 +33,6 @@ logger = logging.getLogger(__name__)
 
 TEMP_FOLDER_NAME = ".temp"
 """The folder below ``.hoodie`` with one folder of markers for each instant that is being written."""
-HEARTBEAT_FOLDER_NAME = ".heartbeat"
-"""The folder below ``.hoodie`` with one file for each living writer."""
 
 OPEN_SUFFIX = ".open"
 """The suffix of a file beside an instant's marker folder; while that file exists, tasks may write.
@@ -286,7 +284,7 @@ def find_rival(
     for entry in storage.list_directory(folder):
         if not entry.is_directory or entry.name == instant_time or not is_instant_time(entry.name):
             continue
-        heartbeat = storage.file_status(storage_path.join(meta_path, HEARTBEAT_FOLDER_NAME, entry.name))
+        heartbeat = storage.file_status(storage_path.join(meta_path, storage_path.HEARTBEAT_FOLDER_NAME, entry.name))
         if heartbeat is None or is_older(storage, heartbeat, heartbeat_tolerance_ms):
             continue
         markers = storage_path.join(entry.path, partition_path) if partition_path else entry.path

@@ -19,7 +19,8 @@ from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieI
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieIOException
-from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType, avro_datums
+from hoodie.io.log.avro_block import avro_datums
+from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType
 from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import join

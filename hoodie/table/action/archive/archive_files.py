@@ -21,7 +21,8 @@ from hoodie.common.table.timeline.instant_time import format_instant_time
 from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from hoodie.config.archival_config import HoodieArchivalConfig
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
-from hoodie.io.log.log_block import HoodieLogBlockType, avro_datums
+from hoodie.io.log.avro_block import avro_datums
+from hoodie.io.log.log_block import HoodieLogBlockType
 from hoodie.io.log.log_block_writer import encode_avro_data_block
 from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.storage.storage import FileStatus, HoodieStorage

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.marker.write_markers import (
-    HEARTBEAT_FOLDER_NAME,
     OPEN_SUFFIX,
     TEMP_FOLDER_NAME,
     WriteMarkers,
@@ -22,7 +21,7 @@ from hoodie.common.table.timeline.instant_time import in_order, is_instant_time
 from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.exception import HoodieIOException, HoodieRollbackException
 from hoodie.storage.storage_clock import age_ms
-from hoodie.storage.storage_path import join, parent
+from hoodie.storage.storage_path import HEARTBEAT_FOLDER_NAME, join, parent
 from hoodie.table.action.action import announce, carry_out
 from hoodie.table.action.completion import complete_later
 from hoodie.table.action.rollback.failed_writes import WRITE_ACTIONS, FailedWrites

@@ -19,14 +19,8 @@ from hoodie.exception import (
     HoodieIOException,
     HoodieNotSupportedException,
 )
-from hoodie.io.log.log_block import (
-    HeaderMetadataType,
-    HoodieLogBlock,
-    HoodieLogBlockType,
-    StoredLogBlock,
-    avro_datums,
-    avro_records,
-)
+from hoodie.io.log.avro_block import avro_datums, avro_records
+from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlock, HoodieLogBlockType, StoredLogBlock
 from hoodie.io.log.log_file_reader import MAGIC, HoodieLogFileReader, read_log_blocks
 
 PATH = "/t/.hoodie/archived/.commits_.archive.1_1-0-1"

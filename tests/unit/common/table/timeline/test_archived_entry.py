@@ -15,7 +15,8 @@ from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.timeline.archived_entry import ENTRY_RECORD, encode_archived_entry, entry_schema
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieCorruptedDataException
-from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlock, HoodieLogBlockType, avro_datums
+from hoodie.io.log.avro_block import avro_datums
+from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlock, HoodieLogBlockType
 from hoodie.io.log.log_block_writer import encode_avro_data_block, encode_log_block
 from hoodie.io.log.log_file_reader import read_log_blocks
 
