@@ -189,7 +189,7 @@ class HashIncoming:
                 notes.append(
                     {KIND: Kind.KEYS, PARTITION_PATH: path, COUNT: len(rows), LOW: ends["min"], HIGH: ends["max"]}
                 )
-            notes.append(_seen(Kind.READ, rows_seen_by_hash(usable)))
+            notes.append(_seen(Kind.READ, rows_seen_by_hash(usable) if self.is_global else _rows_seen(hashes[-1])))
             # At random, but the same rows if the batch is read again.
             chosen = np.random.default_rng(len(keys)).choice(len(keys), min(SAMPLED_KEYS, len(keys)), replace=False)
             sample = keys.take(pa.array(chosen))

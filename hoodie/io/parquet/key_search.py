@@ -32,6 +32,8 @@ FoundRows: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 
 _LENGTHS = range(4, 257)
 """The lengths in bytes of keys that are searched in pages. With its length, such a key has one word at least."""
+_MANY_KEYS = 1 << 12
+"""So many keys of one length are found by comparing bytes; for fewer, Arrow is as fast."""
 _FEW_ROWS = 1000
 """A row group with fewer rows is not searched in pages, since pyarrow is faster at many small ones."""
 _WORD_BYTES = 8
@@ -51,10 +53,39 @@ def find_keys(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundRows:
         stored: The keys of the rows (string).
         keys: Distinct keys (string).
     """
+    if len(keys) >= _MANY_KEYS and len(stored) >= _MANY_KEYS:
+        chunks = [part for part in (stored.chunks if isinstance(stored, pa.ChunkedArray) else [stored]) if len(part)]
+        length = _length_of_all(keys)
+        if length is not None and all(_length_of_all(part) == length for part in chunks):
+            return _find_by_bytes(chunks, keys, length)
+    return _found_by_arrow(stored, keys)
+
+
+def _found_by_arrow(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundRows:
     found = pc.index_in(stored, value_set=keys)
     found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
     rows = np.flatnonzero(flags_in(found.is_valid()))
     return numbers_in(found.drop_null(), np.int32), rows.astype(np.int64)
+
+
+def _find_by_bytes(stored: list[pa.Array], keys: pa.Array, length: int) -> FoundRows:
+    """See `find_keys`; all keys have one length in bytes."""
+    bits = _bits_for(len(keys))
+    places_of_keys = _places(utf8_bytes(keys)[0].reshape(-1, length), bits)
+    by_place = _KeysByPlace(keys, places_of_keys, bits)
+    is_taken = np.zeros(1 << bits, dtype=np.bool_)
+    is_taken[places_of_keys] = True
+    found, first_row = [], 0
+    for part in stored:
+        values = utf8_bytes(part)[0].reshape(-1, length)
+        places = _places(values, bits)
+        rows = np.flatnonzero(is_taken.take(places))
+        if len(rows) < len(values):
+            values, places = values[rows], places[rows]
+        entries, is_equal = by_place.match(values, places)
+        found.append((entries[is_equal], rows[is_equal] + first_row))
+        first_row += len(part)
+    return np.concatenate([entries for entries, _ in found]), np.concatenate([rows for _, rows in found])
 
 
 class KeySearch:
@@ -162,7 +193,9 @@ class KeyMatcher:
 
 
 def _length_of_all(keys: pa.Array) -> int | None:
-    """The length of all keys in bytes; None if there are several, or it is too short or too long."""
+    """The length of all keys in bytes; None if there are several, or nulls, or it is too short or too long."""
+    if keys.null_count or keys.type != pa.string():
+        return None
     _, offsets = utf8_bytes(keys)
     lengths = np.diff(offsets)
     is_one = lengths[0] in _LENGTHS and lengths[0] >= _WORD_BYTES and bool((lengths == lengths[0]).all())
@@ -252,31 +285,54 @@ class _KeysOfLength:
         self._candidates += [part for part in candidates if len(part.rows)]
 
     def found(self) -> FoundRows:
-        """Compare the candidates with the keys of their places.
-
-        Most places have one key, so that one comparison of bytes decides. Candidates of other places are looked up as
-        strings.
-        """
+        """Compare the candidates with the keys of their places."""
         found = [(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64))]
         if self._candidates:
-            keys = utf8_bytes(self._keys)[0].reshape(len(self._keys), -1)
-            numbers = np.arange(len(keys), dtype=np.int32)
-            key_at = np.empty(1 << self._bits, dtype=np.int32)
-            key_at[self._places] = numbers
-            key_at[self._places[key_at.take(self._places) != numbers]] = _SEVERAL
-            rivals = np.flatnonzero(key_at.take(self._places) == _SEVERAL)
-            names = self._keys.take(numbers_of(rivals, pa.int64()))
+            by_place = _KeysByPlace(self._keys, self._places, self._bits)
             for part in self._candidates:
-                entries = key_at.take(part.places)
-                unclear = np.flatnonzero(entries == _SEVERAL)
-                is_equal = _are_equal(part.values, keys, entries)
-                if len(unclear):
-                    chosen, places = find_keys(rows_of(part.values[unclear], pa.string()), names)
-                    is_equal[unclear] = False
-                    is_equal[unclear[places]] = True
-                    entries[unclear[places]] = rivals[chosen]
+                entries, is_equal = by_place.match(part.values, part.places)
                 found.append((self._entries[entries[is_equal]], part.rows[is_equal]))
         return np.concatenate([numbers for numbers, _ in found]), np.concatenate([rows for _, rows in found])
+
+
+class _KeysByPlace:
+    """Keys of one length, to be compared with values of the same places.
+
+    Most places have one key, so that one comparison of bytes decides. Values of other places are looked up as strings.
+
+    Args:
+        keys: Distinct keys (string).
+        places: Their places.
+        bits: The bits of a place.
+    """
+
+    def __init__(self, keys: pa.Array, places: npt.NDArray[np.int64], bits: int) -> None:
+        self._bytes = utf8_bytes(keys)[0].reshape(len(keys), -1)
+        numbers = np.arange(len(keys), dtype=np.int32)
+        self._key_at = np.empty(1 << bits, dtype=np.int32)
+        self._key_at[places] = numbers
+        self._key_at[places[self._key_at.take(places) != numbers]] = _SEVERAL
+        self._rivals = np.flatnonzero(self._key_at.take(places) == _SEVERAL)
+        self._rival_keys = keys.take(numbers_of(self._rivals, pa.int64()))
+
+    def match(
+        self, values: StoredValues, places: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+        """The number of a key for each value, and whether they are equal; the number has no meaning otherwise.
+
+        Args:
+            values: Their bytes, one row each.
+            places: Their places, each of which a key has.
+        """
+        entries = self._key_at.take(places)
+        is_equal = _are_equal(values, self._bytes, entries)
+        unclear = np.flatnonzero(entries == _SEVERAL)
+        if len(unclear):
+            chosen, found = _found_by_arrow(rows_of(values[unclear], pa.string()), self._rival_keys)
+            is_equal[unclear] = False
+            is_equal[unclear[found]] = True
+            entries[unclear[found]] = self._rivals[chosen]
+        return entries, is_equal
 
 
 def _are_equal(values: StoredValues, keys: StoredValues, entries: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:

@@ -390,8 +390,11 @@ class BaseCommitActionExecutor(ABC):
             columns = [RECORD_KEY, PARTITION_PATH, OPERATION]
             routed = records.route_by(columns, bucket_of, BUCKET, num_buckets, added)
             usable = routed.map_batches(usable_rows, routed.schema)
-            write = CountRows(handler, rows_seen_by_hash)
-            statuses = self._statuses(usable.map_partitions_with_index(write, STATUS_SCHEMA), step, seen, is_kept)
+            # Rows that are kept in the memory of this process cannot differ.
+            are_sure = is_kept and self._context.shares_memory
+            write = handler if are_sure else CountRows(handler, rows_seen_by_hash)
+            written = usable.map_partitions_with_index(write, STATUS_SCHEMA)
+            statuses = self._statuses(written, step, None if are_sure else seen, is_kept)
         return self._join_small_files(statuses)
 
     def _without_stored(self, records: HoodieData, policy: InsertDupPolicy) -> tuple[HoodieData, pa.Table, int | None]:

@@ -594,3 +594,35 @@ def test_a_largest_value_that_is_missing_is_no_empty_one(
     statistics = SimpleNamespace(has_min_max=True, min_raw=low, max_raw=high)
     chunk = SimpleNamespace(statistics=statistics, physical_type="BYTE_ARRAY", total_uncompressed_size=size)
     assert known_range(chunk, "BYTE_ARRAY") == expected
+
+
+@pytest.mark.parametrize("places", [range(1, 3), range(12, 25)], ids=["few places", "many places"])
+@pytest.mark.parametrize("length", [8, 9, 36])
+def test_keys_that_share_places_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int, places: range
+) -> None:
+    monkeypatch.setattr(key_search, "_PLACE_BITS", places)
+    rng = random.Random(length)
+    stored = [f"{rng.randrange(60):0{length}}" for _ in range(200)]
+    keys = [f"{number:0{length}}" for number in range(20, 90)]
+    write(tmp_path / "f.parquet", stored)
+    assert found_pairs(tmp_path / "f.parquet", pa.array(keys)) == expected_pairs(stored, keys)
+
+
+@pytest.mark.parametrize("places", [range(1, 3), range(12, 25)], ids=["few places", "many places"])
+@given(data=st.data())
+def test_many_keys_of_one_length_are_found_by_their_bytes(places: range, data: st.DataObject) -> None:
+    length = data.draw(st.sampled_from([7, 8, 12, 13]))
+    numbers = st.integers(0, 60)
+    stored = [f"{number:0{length}}" for number in data.draw(st.lists(numbers, min_size=1, max_size=40))]
+    keys = [f"{number:0{length}}" for number in data.draw(st.lists(numbers, min_size=1, max_size=40, unique=True))]
+    if data.draw(st.booleans()):
+        stored[0] = data.draw(st.sampled_from(["", "longer than all others"]))
+    cut = data.draw(st.integers(0, len(stored)))
+    chunks = pa.chunked_array([pa.array(["x", *stored[:cut]]).slice(1), pa.array(stored[cut:], pa.string())])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(key_search, "_PLACE_BITS", places)
+        patch.setattr(key_search, "_MANY_KEYS", 1)
+        entries, rows = find_keys(chunks, pa.array(keys))
+    assert (entries.dtype, rows.dtype) == (np.int32, np.int64)
+    assert list(zip([keys[entry] for entry in entries], rows.tolist(), strict=True)) == expected_pairs(stored, keys)
