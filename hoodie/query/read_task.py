@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 import attrs
@@ -17,6 +18,8 @@ TASK_BYTES = 32 << 20
 """Small slices share a task up to this size."""
 _OPEN_BYTES = 1 << 20
 """The cost of opening a file: the number of bytes that are read in the same time."""
+_SEARCHED_IN = 4
+"""A base file whose rows are not in the result is searched for keys: one part in so many of it is read, about."""
 
 
 @attrs.frozen(eq=False)
@@ -72,7 +75,16 @@ def tasks_of(plan: ReadPlan) -> list[ReadTask]:
     Args:
         plan: The plan.
     """
-    return [task_of(plan, slices) for slices in packed(plan.slices, lambda planned: planned.file_slice.size_bytes)]
+    return [task_of(plan, slices) for slices in packed(plan.slices, partial(_read_bytes, plan.context))]
+
+
+def _read_bytes(context: HoodieReaderContext, planned: PlannedSlice) -> int:
+    """The stored bytes that are read of a slice, about."""
+    file_slice = planned.file_slice
+    base_file = file_slice.base_file
+    if base_file is None or file_slice.is_base_file_alone or not context.skips_base_rows(file_slice):
+        return file_slice.size_bytes
+    return file_slice.size_bytes - base_file.size_bytes + base_file.size_bytes // _SEARCHED_IN
 
 
 def packed(parts: Iterable[T], size_of: Callable[[T], int]) -> Iterator[tuple[T, ...]]:

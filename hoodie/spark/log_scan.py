@@ -121,7 +121,8 @@ def without_changed_rows(
         slices: Slices with log files.
         frame: The rows of their base files, from `scan_files` with places.
     """
-    tasks = tasks_of(attrs.evolve(plan, slices=tuple(slices)))
+    context = attrs.evolve(plan.context, log_rows_only=True)
+    tasks = tasks_of(attrs.evolve(plan, context=context, slices=tuple(slices)))
     changed = HoodieSparkEngineContext(spark).generate(tasks, _find_changed, _CHANGED).frame
     word = f"get({_WORDS}, cast(shiftright({STORED_AT}, 6) as int))"
     is_changed = f"{STORED_IN} = {_FILE} and shiftright({word}, cast({STORED_AT} & 63 as int)) & 1 = 1"

@@ -52,5 +52,20 @@ def test_small_slices_share_a_task_and_large_ones_do_not(path: str, monkeypatch:
     assert [planned for task in tasks for planned in task.slices] == list(plan.slices)
 
 
+def test_base_files_that_are_only_searched_count_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = init_table(tmp_path / "t", table_type="MERGE_ON_READ")
+    with local_client(path) as client:
+        client.upsert(rows(*((f"k{n}", f"r{n % 7}", n) for n in range(70))))
+        client.upsert(rows(*((f"k{n}", f"r{n}", 100) for n in range(6))))
+    plan = plan_read(path)
+    searching = attrs.evolve(plan, context=attrs.evolve(plan.context, log_rows_only=True))
+    base, log = max(file.size_bytes for file in plan.base_files), max(file.size_bytes for file in plan.log_files)
+    monkeypatch.setattr(read_task, "_OPEN_BYTES", 0)
+    monkeypatch.setattr(read_task, "TASK_BYTES", 2 * (base + log))
+    assert [len(task.slices) for task in tasks_of(plan)] == [2, 2, 2, 1]
+    # The last slice has no log file, so that its rows are read.
+    assert [len(task.slices) for task in tasks_of(searching)] == [6, 1]
+
+
 def test_a_plan_of_nothing_has_no_tasks(path: str) -> None:
     assert tasks_of(attrs.evolve(plan_read(path), slices=())) == []
