@@ -21,8 +21,10 @@ from hoodie.common.model.record_columns import (
     COMMIT_SEQNO_META,
     COMMIT_TIME_META,
     CURRENT_ROW_POSITION,
+    FILE_NAME_META,
     KEY_PARTS,
     OPERATION,
+    PARTITION_PATH_META,
     RECORD_KEY,
     RECORD_KEY_META,
     ROW_NUMBER,
@@ -34,16 +36,18 @@ from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.base_file_handle import HoodieBaseFileHandle
 from hoodie.io.file_group_reader import HoodieFileGroupReader
-from hoodie.io.merge_source import StoredRows
+from hoodie.io.merge_source import StoredEdit, StoredRows
 from hoodie.io.merged_columns import (
+    MOST_BYTES,
+    MergedRows,
     PlacedUpdates,
     columns_to_compare,
     count_unchanged,
-    is_replaced,
     last_at_each_position,
     merged_columns,
 )
 from hoodie.io.parquet.parquet_footer import KeyRange
+from hoodie.io.parquet.splicing import RowChanges, RowGroupEdit
 from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter, constant_column
@@ -129,9 +133,10 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         placed = PlacedUpdates(updates)
         # Without the old file's bloom filter, the keys must be decoded.
         copied = self._source.columns_to_copy(updates) if self._goes_on and not self._renews_range else []
+        edits = self._edits(placed, updates, inserts)
         self.writer.keep_apart(copied)
         BoundedInMemoryExecutor(
-            [self._source.rows(copied, self._deciding_columns(updates), placed.bytes_instead)],
+            [self._source.parts(edits, copied, self._deciding_columns(updates), placed.bytes_instead)],
             partial(self._merge_all, placed),
             limit_bytes=self.context.config.write.write_buffer_limit_bytes,
             size_of=lambda item: item.nbytes,
@@ -147,6 +152,13 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         overflow = pa.Table.from_batches(remaining, inserts.schema)
         self._records -= overflow.num_rows
         return overflow
+
+    def _edits(self, placed: PlacedUpdates, updates: pa.Table, inserts: pa.Table) -> dict[int, RowGroupEdit]:
+        """The row groups that are copied but for few pages, by their numbers."""
+        if not self._goes_on or updates.nbytes > MOST_BYTES:
+            return {}
+        constants = {FILE_NAME_META: self.file_name, PARTITION_PATH_META: self.partition_path}
+        return self._source.edits(placed.positions, constants, appends=inserts.num_rows > 0)
 
     def _append_new(self, stored: pa.RecordBatch, keys: pa.Array) -> None:
         if self._changes is not None:
@@ -181,9 +193,12 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
             return not write.combine_before_upsert
         return self.context.operation is not WriteOperationType.INSERT or not write.combine_before_insert
 
-    def _merge_all(self, updates: PlacedUpdates, batches: Iterator[StoredRows]) -> None:
+    def _merge_all(self, updates: PlacedUpdates, batches: Iterator[StoredRows | StoredEdit]) -> None:
         """Write all stored rows, with the updates in place of old rows."""
         for old in batches:
+            if isinstance(old, StoredEdit):
+                self._write_edit(updates, old)
+                continue
             if old.row_group is not None:
                 self.writer.start_row_group(old.row_group)
                 if self._kept_keys is not None:
@@ -197,10 +212,49 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
                 self.writer.write(pa.RecordBatch.from_arrays(columns, names=self.context.schema_with_meta.names))
             self._rows_seen = old.start + old.rows.num_rows
 
+    def _write_edit(self, updates: PlacedUpdates, old: StoredEdit) -> None:
+        """Write a row group with few changes."""
+        edit, changes = old.edit, RowChanges()
+        count = edit.stored.rows
+        found = updates.of_rows(old.start, count)
+        if found is not None:
+            rows, positions = found
+            stored = StoredRows(old.start, edit.old_rows(self.context.records.schema.names))
+            merged = self._decide(stored, 0, len(positions), rows, np.arange(len(positions)))
+            new = None
+            if merged.new is not None:
+                new = pa.RecordBatch.from_arrays(merged.new, names=self.context.schema_with_meta.names)
+            changes = RowChanges(positions[merged.replaced], new, positions[merged.deleted])
+            edit.change(changes)
+        self.writer.start_edit(edit)
+        if self._kept_keys is not None:
+            starts = np.append(-1, changes.deleted) + 1 + old.start
+            stops = np.append(changes.deleted, count) + old.start
+            self._kept_keys += [range(*ends) for ends in zip(starts.tolist(), stops.tolist(), strict=True)]
+        self._rows_seen = old.start + count
+
     def _merge(
         self, old: StoredRows, low: int, count: int, updates: pa.RecordBatch, positions: np.ndarray
     ) -> list[pa.Array]:
         """The columns of some of the stored rows, of which some are replaced or deleted."""
+        merged = self._decide(old, low, count, updates, positions)
+        batch, unread = old.rows, old.late.names if old.late is not None else frozenset()
+        if unread and len(merged.replaced) < count:
+            batch, unread = old.complete, frozenset()
+        return merged_columns(self._stored_columns(batch.slice(low, count), unread), merged.new, merged.places(count))
+
+    def _decide(
+        self, old: StoredRows, low: int, count: int, updates: pa.RecordBatch, positions: np.ndarray
+    ) -> MergedRows:
+        """The stored rows that are replaced, and those that are deleted.
+
+        Args:
+            old: Stored rows.
+            low: The number of the first of them that counts.
+            count: The number of those that count.
+            updates: Incoming rows.
+            positions: For each of them, the number of the stored row among those that count, ascending.
+        """
         spec = self.context.records.merge_spec
         batch = old.rows.slice(low, count)
         self._refuse_other_keys(batch, updates, positions)
@@ -215,8 +269,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
                 WithoutEffect(kept=losing_count) if spec.merger is not None else WithoutEffect(ignored=losing_count)
             )
         new = None
-        places = np.arange(count)
-        unread = old.late.names if old.late is not None else frozenset()
+        replaced = np.zeros(0, dtype=np.int64)
         taken = np.flatnonzero(codes == TAKE_INCOMING)
         if len(taken):
             rows = outcome.rows
@@ -229,10 +282,9 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
                 taken = taken[kept.to_numpy(zero_copy_only=False)]
             if len(taken):
                 replaced = positions[taken]
-                places[replaced] = count + np.arange(len(taken))
                 unchanged = count_unchanged(batch, good, replaced, self._compared_columns)
-                if unread and unchanged:
-                    batch, unread = old.complete.slice(low, count), frozenset()
+                if unchanged and old.late is not None:
+                    batch = old.complete.slice(low, count)
                     unchanged = count_unchanged(batch, good, replaced, self._compared_columns)
                 self._without_effect += WithoutEffect(unchanged=unchanged)
                 self._updates += len(taken)
@@ -244,10 +296,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
             keys = updates.column(RECORD_KEY).filter(pa.array(codes == DELETE_STORED))
             self._changes.delete(keys, self._images(batch, deleted))
         self._deletes += len(deleted)
-        if unread and not is_replaced(places, len(taken)):
-            batch, unread = old.complete.slice(low, count), frozenset()
-        stored = self._stored_columns(batch, unread)
-        return merged_columns(stored, new, np.delete(places, deleted) if len(deleted) else places)
+        return MergedRows(new, replaced, deleted)
 
     def _deciding_columns(self, updates: pa.Table) -> Sequence[str]:
         """The columns by which to merge, before others are read; none if whole stored rows are needed."""

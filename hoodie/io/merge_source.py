@@ -5,11 +5,13 @@ Hudi has no such class: its merge handle reads records one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.common.config.storage_config import HoodieStorageConfig
@@ -22,7 +24,8 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.io.parquet.parquet_footer import Footer
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
-from hoodie.io.parquet.splicing import StoredChunks, StoredColumns, splicing_pays
+from hoodie.io.parquet.parquet_writer import copied_form, writer_options
+from hoodie.io.parquet.splicing import RowGroupEdit, StoredChunks, StoredColumns, StoredRowGroup, splicing_pays
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.storage.storage import HoodieStorage
 
@@ -34,6 +37,14 @@ LARGE_ROW_GROUP = 1.25
 """Row groups above this share of the wanted size are not copied either, because copying holds them in memory."""
 _LEAST_AHEAD_BYTES = 1 << 20
 """Files of fewer bytes before compression are read and written by one thread."""
+MOST_EDITED = 0.5
+"""Row groups are decoded if changed rows are in more than this share of what pages hold."""
+_BYTES_OF_CODE = 4.0
+"""The bytes of a value in a dictionary, when it is decoded."""
+_LONG_VALUE = 1 << 14
+"""Columns of longer values are not held in memory as they are stored."""
+_ROWS_OF_PAGE = 20_000
+"""The most rows of a page, as Arrow writes them."""
 
 
 class LateColumns:
@@ -108,6 +119,24 @@ class StoredRows:
     def nbytes(self) -> int:
         """Bytes in memory."""
         return int(self.rows.nbytes) + (self.row_group.stored_bytes if self.row_group is not None else 0)
+
+
+@attrs.frozen(eq=False)
+class StoredEdit:
+    """A row group of which most pages are copied.
+
+    Attributes:
+        start: The number of its first row.
+        edit: The row group.
+    """
+
+    start: int
+    edit: RowGroupEdit
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.edit.nbytes
 
 
 class MergeSource:
@@ -222,15 +251,62 @@ class MergeSource:
         """The number of all rows."""
         return self._reader.num_rows
 
-    def rows(
-        self,
-        copied: Sequence[str],
-        deciding: Sequence[str] = (),
-        bytes_instead: Callable[[int, int], int | None] = lambda start, count: None,
-    ) -> Iterator[StoredRows]:
-        """All rows, one row group after the other; copied columns are not decoded.
+    def edits(
+        self, positions: npt.NDArray[np.int64], constants: Mapping[str, str], *, appends: bool
+    ) -> dict[int, RowGroupEdit]:
+        """The row groups that the next version takes with few changes, by their numbers.
+
+        All others are to be decoded: those with changes in most of their pages, and those that the next version would
+        store in another form, or in a row group of another size.
 
         Args:
+            positions: The rows of the file that may change, ascending and distinct.
+            constants: Columns of strings with one new value in each row.
+            appends: Whether rows may follow the last row group.
+        """
+        if not splicing_pays(len(self._schema), self._plain_bytes):
+            return {}
+        row_groups = self._reader.row_groups
+        ends = np.cumsum([count for count, _ in row_groups])
+        likely: dict[int, npt.NDArray[np.int64]] = {}
+        for number, (count, plain_bytes) in enumerate(row_groups):
+            if not self._has_size(number):
+                continue
+            low, high = np.searchsorted(positions, [ends[number] - count, ends[number]]).tolist()
+            touched = positions[low:high] - (ends[number] - count)
+            pages = max(count // _ROWS_OF_PAGE, plain_bytes // (len(self._schema) * self._config.parquet_page_size), 1)
+            if _share_of_pages(touched, count, pages, False) <= MOST_EDITED or len(touched) == 0:
+                likely[number] = touched
+        if not likely:
+            return {}
+        stored = self._reader.row_groups_to_copy(copied_form(self._schema, self._config, 1))
+        found = {}
+        for number, touched in likely.items():
+            follows = appends and number == len(row_groups) - 1
+            if number in stored and _share_of_values(touched, stored[number], follows) <= MOST_EDITED:
+                found[number] = RowGroupEdit(
+                    stored[number],
+                    self._schema,
+                    self._reader.read_at,
+                    partial(self._column, number),
+                    touched=touched,
+                    constants=constants,
+                    key=RECORD_KEY_META,
+                    options=writer_options(self._config, ()),
+                )
+        return found
+
+    def parts(
+        self,
+        edits: dict[int, RowGroupEdit],
+        copied: Sequence[str],
+        deciding: Sequence[str],
+        bytes_instead: Callable[[int, int], int | None],
+    ) -> Iterator[StoredRows | StoredEdit]:
+        """All rows, one row group after the other; those of edits, and copied columns, are not decoded.
+
+        Args:
+            edits: The row groups of `edits`; they are taken out as they are read.
             copied: Some of `columns_to_copy`. They are decoded, too, in row groups whose size differs from the wanted
                 one, or whose columns turn out to differ.
             deciding: The columns that are decoded at once where each row of a row group has an incoming one.
@@ -241,33 +317,87 @@ class MergeSource:
             HoodieCorruptedDataException: The file is damaged.
         """
         start = 0
-        wanted_bytes = self._config.parquet_block_size
-        row_groups = self._reader.row_groups
-        for number, (count, plain_bytes) in enumerate(row_groups):
-            is_last = number == len(row_groups) - 1
-            has_size = is_last or plain_bytes >= SMALL_ROW_GROUP * wanted_bytes
-            chunks = late = None
-            if copied and count and has_size and plain_bytes <= LARGE_ROW_GROUP * wanted_bytes:
-                chunks = self._stored.chunks(number, copied)
-            copied_here = copied if chunks is not None else ()
-            instead = bytes_instead(start, count) if deciding and count else None
-            if instead is not None and (chunks is None or instead <= LARGE_ROW_GROUP * wanted_bytes):
-                names = [name for name in self._columns if name not in copied_here]
-                late = LateColumns(names, partial(self._late_row_group, number, copied_here), start)
-                batches = self._reader.iter_batches(deciding, self._schema, [number], MERGE_BATCH_ROWS)
-            elif chunks is not None:
-                batches = self._row_group(number, copied)
-                first = next(batches, None)
-                if first is not None and first.nbytes * count <= LARGE_ROW_GROUP * wanted_bytes * first.num_rows:
-                    batches = chain([first], batches)
-                else:
-                    batches, chunks = self._row_group(number, ()), None
+        for number, (count, _) in enumerate(self._reader.row_groups):
+            if number in edits:
+                # The rows that may change are read here, ahead of the writer.
+                edit = edits.pop(number)
+                edit.load(self._user_schema.names)
+                yield StoredEdit(start, edit)
+                del edit
             else:
-                batches = self._row_group(number, ())
-            for batch in batches:
-                yield StoredRows(start, batch, chunks, late)
-                start += batch.num_rows
-                chunks = None
+                instead = bytes_instead(start, count) if deciding and count else None
+                yield from self._rows_of(number, start, copied, deciding, instead)
+            start += count
+
+    def rows(self, copied: Sequence[str]) -> Iterator[StoredRows]:
+        """All rows, one row group after the other; copied columns are not decoded.
+
+        Args:
+            copied: See `parts`.
+
+        Raises:
+            HoodieCorruptedDataException: The file is damaged.
+        """
+        start = 0
+        for number, (count, _) in enumerate(self._reader.row_groups):
+            yield from self._rows_of(number, start, copied)
+            start += count
+
+    def _rows_of(
+        self,
+        number: int,
+        start: int,
+        copied: Sequence[str],
+        deciding: Sequence[str] = (),
+        instead: int | None = None,
+    ) -> Iterator[StoredRows]:
+        """The rows of a row group; see `parts`.
+
+        Args:
+            number: The number of the row group.
+            start: The number of its first row.
+            copied: See `parts`.
+            deciding: See `parts`.
+            instead: The bytes of the incoming rows for all of its rows; None if one of them has none.
+        """
+        count, _ = self._reader.row_groups[number]
+        wanted_bytes = self._config.parquet_block_size
+        chunks = late = None
+        if copied and self._has_size(number):
+            chunks = self._stored.chunks(number, copied)
+        copied_here = copied if chunks is not None else ()
+        if instead is not None and (chunks is None or instead <= LARGE_ROW_GROUP * wanted_bytes):
+            names = [name for name in self._columns if name not in copied_here]
+            late = LateColumns(names, partial(self._late_row_group, number, copied_here), start)
+            batches = self._reader.iter_batches(deciding, self._schema, [number], MERGE_BATCH_ROWS)
+        elif chunks is not None:
+            batches = self._row_group(number, copied)
+            first = next(batches, None)
+            if first is not None and first.nbytes * count <= LARGE_ROW_GROUP * wanted_bytes * first.num_rows:
+                batches = chain([first], batches)
+            else:
+                batches, chunks = self._row_group(number, ()), None
+        else:
+            batches = self._row_group(number, ())
+        for batch in batches:
+            yield StoredRows(start, batch, chunks, late)
+            start += batch.num_rows
+            chunks = None
+
+    def _has_size(self, number: int) -> bool:
+        """Whether a row group stays one in the next version, by its size: it is not joined with others, nor so large
+        that it is not held in memory.
+        """
+        count, plain_bytes = self._reader.row_groups[number]
+        wanted_bytes = self._config.parquet_block_size
+        is_last = number == self._reader.num_row_groups - 1
+        is_joined = not is_last and plain_bytes < SMALL_ROW_GROUP * wanted_bytes
+        return count > 0 and not is_joined and plain_bytes <= LARGE_ROW_GROUP * wanted_bytes
+
+    def _column(self, number: int, name: str) -> pa.ChunkedArray:
+        """A column of a row group in the type of the schema; on any thread."""
+        batches = self._reader.iter_batches([name], self._schema, [number], MERGE_BATCH_ROWS, on_all_cores=False)
+        return pa.chunked_array([batch.column(0) for batch in batches], self._schema.field(name).type)
 
     def _late_row_group(self, number: int, without: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """See `_row_group`; by a reader of its own, because the other one reads ahead on another thread."""
@@ -290,3 +420,32 @@ class MergeSource:
         wanted = [name for name in self._columns if name not in without]
         reader = reader or self._reader
         return reader.iter_batches(wanted, self._schema, row_groups=[number], batch_rows=MERGE_BATCH_ROWS)
+
+
+def _share_of_pages(rows: npt.NDArray[np.int64], count: int, pages: int, appends: bool) -> float:
+    """The share of the pages of a column that rows are in, if all pages have as many rows."""
+    page_rows = max(1, -(-count // pages))
+    touched = len(np.unique(rows // page_rows)) + (appends and not (len(rows) and rows[-1] // page_rows == pages - 1))
+    return touched / pages
+
+
+def _share_of_values(rows: npt.NDArray[np.int64], stored: StoredRowGroup, appends: bool) -> float:
+    """The share of a row group that must be decoded for changes of some rows.
+
+    Columns that are not plain must be decoded as a whole. Long values take too much memory; they are decoded, some rows
+    at a time.
+    """
+    if not len(rows) and not appends:
+        return 0.0
+    decoded = everything = 0.0
+    for column in stored.columns:
+        if column.chunk.plain_bytes > _LONG_VALUE * stored.rows:
+            return 1.0
+        if column.is_flat and column.is_plain:
+            size = float(column.chunk.plain_bytes)
+            decoded += size * _share_of_pages(rows, stored.rows, column.page_count, appends)
+        else:
+            size = max(float(column.chunk.plain_bytes), _BYTES_OF_CODE * stored.rows)
+            decoded += size
+        everything += size
+    return decoded / everything

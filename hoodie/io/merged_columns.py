@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import attrs
 import numpy as np
 import pyarrow as pa
 
@@ -51,6 +52,11 @@ class PlacedUpdates:
         self._positions = rows[CURRENT_ROW_POSITION].to_numpy() if rows.num_rows else np.zeros(0, dtype=np.int64)
 
     @property
+    def positions(self) -> np.ndarray:
+        """The positions (int64), ascending."""
+        return self._positions
+
+    @property
     def last_position(self) -> int:
         """The greatest position; -1 without rows."""
         return int(self._positions[-1]) if len(self._positions) else -1
@@ -94,6 +100,31 @@ class PlacedUpdates:
             return None
         (rows,) = self._rows.slice(low, high - low).combine_chunks().to_batches()
         return rows, self._positions[low:high] - start
+
+
+@attrs.frozen(eq=False)
+class MergedRows:
+    """Stored rows that a merge replaces or deletes.
+
+    Attributes:
+        new: The columns of the rows that take the place of stored ones; None for no rows.
+        replaced: The numbers of these stored rows, ascending.
+        deleted: The numbers of the stored rows that go, ascending.
+    """
+
+    new: list[pa.Array] | None
+    replaced: np.ndarray
+    deleted: np.ndarray
+
+    def places(self, count: int) -> np.ndarray:
+        """For each row of the result, its number among the stored rows followed by the new rows.
+
+        Args:
+            count: The number of stored rows.
+        """
+        places = np.arange(count)
+        places[self.replaced] = count + np.arange(len(self.replaced))
+        return np.delete(places, self.deleted) if len(self.deleted) else places
 
 
 def merged_columns(

@@ -3,11 +3,6 @@
 A CRC is linear over GF(2). A chunk is cut into lanes, numpy advances all lanes of all chunks by four bytes at a time,
 and neighbouring lanes are folded: the left one is advanced by the length of the right one, and both are added.
 
-Long chunks are made shorter first. The polynomial of the CRC divides ``x^209 + x^144 + x^54 + x^39 + x^14 + 1``. So it
-divides this sum, too, with each exponent times a power of two: squares over GF(2) have no mixed terms. With exponents
-times eight, the CRC of a chunk stays if its first byte is added to the bytes 65, 155, 170, 195 and 209 places behind
-it, instead of being looked at. Larger powers give larger distances, so that many bytes are added at a time.
-
     crc32c(b"123456789") = 0xE3069283
 """
 
@@ -26,10 +21,6 @@ _ONES = 0xFFFFFFFF
 _SHORT_BYTES = 4096
 _SHORT_LANE_BYTES = 32
 _LANE_BYTES = 128
-_FOLDS = 65, 155, 170, 195, 209
-"""The distances in bytes at which bytes are added to later ones, instead of being advanced; see above."""
-_LEAST_FOLD = 8
-"""Distances are multiplied by at least this number: with smaller steps calls take longer than looking up."""
 
 
 def crc32c(data: bytes | memoryview) -> int:
@@ -49,42 +40,18 @@ def crc32c_of_chunks(data: bytes | memoryview, chunk_bytes: int) -> UInt32s:
         chunk_bytes: The length of every chunk but the last one, which may be shorter; at least 1.
     """
     content = np.frombuffer(data, dtype=np.uint8)
-    if not len(content):
-        return np.empty(0, dtype=np.uint32)
-    chunk_bytes = min(chunk_bytes, len(content))
-    whole, rest = divmod(len(content), chunk_bytes)
+    whole = len(content) // chunk_bytes
+    found = [_crcs(content[: whole * chunk_bytes].reshape(whole, chunk_bytes))] if whole else []
+    if whole * chunk_bytes < len(content):
+        found.append(_crcs(content[whole * chunk_bytes :].reshape(1, -1)))
+    return np.concatenate(found) if found else np.empty(0, dtype=np.uint32)
+
+
+def _crcs(chunks: npt.NDArray[np.uint8]) -> UInt32s:
+    """The CRC of each row of a matrix."""
+    count, length = chunks.shape
     # Zeros in front do not change a register that begins with 0. The effect of the real first value is added at the
     # end.
-    chunks = np.zeros((whole + bool(rest), chunk_bytes), dtype=np.uint8)
-    chunks[:whole] = content[: whole * chunk_bytes].reshape(whole, chunk_bytes)
-    first_values = np.full(len(chunks), _first_value_after(chunk_bytes), dtype=np.uint32)
-    if rest:
-        chunks[whole, chunk_bytes - rest :] = content[whole * chunk_bytes :]
-        first_values[whole] = _first_value_after(rest)
-    return _registers_after(_folded(chunks)) ^ first_values ^ np.uint32(_ONES)
-
-
-def _folded(chunks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Shorter rows with the same remainders; the given ones are overwritten."""
-    begin, end = 0, chunks.shape[1]
-    scale = 1 << max((end // _FOLDS[-1]).bit_length() - 1, 0)
-    while scale >= _LEAST_FOLD:
-        while (surplus := end - begin - _FOLDS[-1] * scale) > 0:
-            # No byte is added to one that is folded in the same step.
-            step = min(_FOLDS[0] * scale, surplus)
-            folded = chunks[:, begin : begin + step]
-            for distance in _FOLDS:
-                at = begin + distance * scale
-                later = chunks[:, at : at + step]
-                np.bitwise_xor(later, folded, out=later)
-            begin += step
-        scale //= 2
-    return chunks[:, begin:]
-
-
-def _registers_after(chunks: npt.NDArray[np.uint8]) -> UInt32s:
-    """The register after each row of a matrix; it begins with 0."""
-    count, length = chunks.shape
     padded_length = max(1 << (length - 1).bit_length(), _SHORT_LANE_BYTES)
     if padded_length != length:
         padded = np.zeros((count, padded_length), dtype=np.uint8)
@@ -101,7 +68,7 @@ def _registers_after(chunks: npt.NDArray[np.uint8]) -> UInt32s:
         pairs = registers.reshape(-1, 2)
         registers = _advanced(pairs[:, 0], lane_bytes) ^ pairs[:, 1]
         lane_bytes *= 2
-    return registers
+    return registers ^ np.uint32(_first_value_after(length) ^ _ONES)
 
 
 @lru_cache(maxsize=64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -169,7 +170,7 @@ class HoodieParquetReader:
         """Rows of each row group."""
         return np.array([rows for rows, _ in self.row_groups], dtype=np.int64)
 
-    @property
+    @cached_property
     def row_groups(self) -> list[tuple[int, int]]:
         """Rows of each row group, and its bytes before compression."""
         metadata = self._opened.metadata
@@ -227,6 +228,19 @@ class HoodieParquetReader:
         except HoodieCorruptedDataException:
             # pyarrow has read this footer. Whoever decodes the rows says what is damaged.
             return {}
+
+    def read_at(self, count: int, offset: int) -> bytes:
+        """Bytes of the file; they can be read during an iteration.
+
+        Args:
+            count: Their number; at the end of the file there are fewer.
+            offset: The place of the first one.
+        """
+        if self._stream is None:
+            raise HoodieException(f"{self._path} is not open")
+        with translated_errors(self._path):
+            found: bytes = self._stream.read_at(count, offset)
+            return found
 
     def _row_group_sizes(self) -> Iterator[int]:
         """The stored bytes of each row group."""

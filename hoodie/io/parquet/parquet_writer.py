@@ -25,7 +25,15 @@ from hoodie.io.parquet.column_adaptation import with_encoding
 from hoodie.io.parquet.footer_tail import write_with_value
 from hoodie.io.parquet.parquet_footer import KeyRange, footer_entries
 from hoodie.io.parquet.size_estimate import REPEATED_COLUMNS, SizeEstimate, Trial, is_text, leaves
-from hoodie.io.parquet.splicing import CopiedForm, ReadAt, SplicingWriter, StoredChunks, StoredRowGroup
+from hoodie.io.parquet.splicing import (
+    CopiedForm,
+    ReadAt,
+    RowGroupEdit,
+    SplicingWriter,
+    StoredChunks,
+    StoredRowGroup,
+)
+from hoodie.io.parquet.splicing.column_chunks import long_value_options
 from hoodie.storage.storage import abort_stream
 from hoodie.storage.written_file import named_write_errors
 
@@ -42,10 +50,6 @@ _CERTAIN = 0.04
 """An error below this share of the wanted size is ignored."""
 _FULL = 0.02
 """A file is full when less than this share of the wanted size is left."""
-_LONG_VALUE = 16 << 10
-_PAGE_OF_LONG_VALUES = 16 << 20
-"""Pages of values that are longer than that, on average, take about as much as this at most. Arrow alone looks at the
-size of a page after each 1,024 values."""
 _LARGE_SAMPLE = 16 << 20
 """Larger samples of a column are not copied to count what they repeat."""
 _SMALL_FILE_BYTES = 1 << 20
@@ -114,6 +118,7 @@ class HoodieParquetWriter:
         self._file: SplicingWriter | None = None
         self._apart: frozenset[str] = frozenset()
         self._kept = StoredChunks()
+        self._edit: RowGroupEdit | None = None
         self._kept_keys = kept_keys
         self._buffer: list[pa.RecordBatch] = []
         self._buffered_rows = 0
@@ -149,7 +154,8 @@ class HoodieParquetWriter:
         """Length of the file if it were finished now: exact for row groups, an estimate for buffered rows."""
         if self._size_bytes is not None:
             return self._size_bytes
-        return int(self._stored_bytes + self._kept.stored_bytes + self._sizes.held_bytes() + self._footer_bytes())
+        held = self._kept.stored_bytes + self._sizes.held_bytes()
+        return int(self._stored_bytes + held + self._footer_bytes())
 
     def rows_that_fit(self, batch: pa.RecordBatch, limit_bytes: int) -> int:
         """The number of rows of a batch that can be appended next without the finished file exceeding a size.
@@ -184,7 +190,9 @@ class HoodieParquetWriter:
                 return int(batch.num_rows)
             if rows > 0 and reach - held >= _FULL * limit:
                 return rows
-            if not self._buffer or (doubt * held <= _CERTAIN * limit and space - held <= 2 * _FULL * limit):
+            if not (self._buffer or self._edit) or (
+                doubt * held <= _CERTAIN * limit and space - held <= 2 * _FULL * limit
+            ):
                 return 0 if self._rows_written else max(1, rows)
             self.flush()
 
@@ -233,6 +241,27 @@ class HoodieParquetWriter:
         self._kept = kept
         self._buffered_bytes = kept.plain_bytes
 
+    def start_edit(self, edit: RowGroupEdit) -> None:
+        """Begin a row group that is one of an older file with changes. Rows that are held already are written first.
+
+        Rows that are written next come behind it, in the same row group unless it is full.
+
+        Args:
+            edit: The row group, of the `copied_form` of this file.
+
+        Raises:
+            HoodieCorruptedDataException: The older file is cut short or damaged; this file can only be aborted.
+            HoodieIOException: The stream failed; the file can only be aborted.
+        """
+        self._check_open()
+        self._write_row_group()
+        self._edit = edit
+        self._buffered_rows = edit.rows
+        self._buffered_bytes = edit.stored.plain_bytes
+        self._rows_written += edit.rows
+        if self._is_full:
+            self._write_row_group()
+
     def write(self, batch: pa.RecordBatch, keys: Keys | None = None) -> None:
         """Append rows.
 
@@ -260,8 +289,7 @@ class HoodieParquetWriter:
         self._buffered_rows += batch.num_rows
         self._buffered_bytes += batch.nbytes
         self._rows_written += batch.num_rows
-        is_full = self._buffered_bytes >= self._settings.parquet_block_size or self._buffered_rows >= _ROW_GROUP_ROWS
-        if is_full and self._buffered_rows >= self._kept.rows:
+        if self._is_full and self._buffered_rows >= self._kept.rows:
             self._write_row_group()
 
     def row_group_fits(self, group: StoredRowGroup, limit_bytes: int) -> bool:
@@ -321,7 +349,7 @@ class HoodieParquetWriter:
             return self._size_bytes
         self._check_open()
         try:
-            is_small = self._file is None and self._buffered_bytes < _SMALL_FILE_BYTES
+            is_small = self._file is None and self._edit is None and self._buffered_bytes < _SMALL_FILE_BYTES
             if is_small and self._bloom_filter is not None:
                 self._sink = pa.BufferOutputStream()
             self._write_row_group(is_last=True)
@@ -353,7 +381,7 @@ class HoodieParquetWriter:
             return
         self._is_open = False
         file, self._file = self._file, None
-        self._buffer = []
+        self._buffer, self._edit = [], None
         # The stream is closed first, so that nothing can write a footer. Then pyarrow must not try it when collected.
         with suppress(Exception):
             abort_stream(self._stream)
@@ -383,20 +411,28 @@ class HoodieParquetWriter:
                 )
 
     def _write_row_group(self, is_last: bool = False) -> None:
-        if not self._buffer:
-            return
-        with named_write_errors(self._path):
-            file = self._started_file()
-            before = self._stream.tell() + self._kept.stored_bytes
-            file.write_row_group(self._buffer, self._kept)
-            written = self._stream.tell() - before
-        if not is_last:
-            self._sizes.row_group_is_written(written)
-        self._buffer = []
+        if self._edit is not None:
+            self._write_edit(self._edit)
+        elif self._buffer:
+            with named_write_errors(self._path):
+                file = self._started_file()
+                before = self._stream.tell() + self._kept.stored_bytes
+                file.write_row_group(self._buffer, self._kept)
+                written = self._stream.tell() - before
+            if not is_last:
+                self._sizes.row_group_is_written(written)
+        self._buffer, self._edit = [], None
         self._buffered_rows = 0
         self._buffered_bytes = 0
         self._buffered_keys = 0
         self._kept = StoredChunks()
+
+    def _write_edit(self, edit: RowGroupEdit) -> None:
+        with named_write_errors(self._path):
+            written = self._opened_file().write_edit(edit, self._buffer)
+        self._sizes.row_group_is_edited(edit.stored.statistics_bytes)
+        if self._footer_keys is not None and self._footer_keys.renews_range and written is not None:
+            self._footer_keys.add_range(_range_of(edit))
 
     def _opened_file(self) -> SplicingWriter:
         """The file."""
@@ -420,11 +456,10 @@ class HoodieParquetWriter:
     @property
     def _options(self) -> dict[str, Any]:
         options = writer_options(self._settings, self._repeating or [])
-        if self._buffered_bytes > _LONG_VALUE * self._buffered_rows:
+        if self._buffer and long_value_options(self._buffered_bytes, self._buffered_rows):
             columns = [batch.columns for batch in self._buffer]
-            long = max(sum(part.nbytes for part in column) for column in zip(*columns, strict=True))
-            if long > _LONG_VALUE * self._buffered_rows:
-                options["write_batch_size"] = max(1, _PAGE_OF_LONG_VALUES * self._buffered_rows // long)
+            longest = max(sum(part.nbytes for part in column) for column in zip(*columns, strict=True))
+            options |= long_value_options(longest, self._buffered_rows)
         return options
 
     def _choose_dictionary_columns(self, batches: list[pa.RecordBatch]) -> None:
@@ -454,9 +489,15 @@ class HoodieParquetWriter:
         return len(values.unique()) <= share * len(values)
 
     @property
+    def _is_full(self) -> bool:
+        """Whether the held rows fill a row group."""
+        return self._buffered_bytes >= self._settings.parquet_block_size or self._buffered_rows >= _ROW_GROUP_ROWS
+
+    @property
     def _stored_bytes(self) -> int:
-        """Bytes of the row groups written so far."""
-        return int(self._stream.tell()) if self._file is not None else 0
+        """Bytes of the row groups written so far, and of one that an edit will write."""
+        coming = self._edit.stored.stored_bytes if self._edit is not None else 0
+        return coming + (int(self._stream.tell()) if self._file is not None else 0)
 
     def _footer_bytes(self, coming: Trial | None = None, more_keys: int = 0) -> int:
         """The estimated size of the footer with further rows and the given number of further keys."""
@@ -484,13 +525,14 @@ class _FooterKeys:
         renews_range: Whether all keys count for the range even so.
 
     Attributes:
+        renews_range: See above.
         key_range: The smallest and the largest key; None without keys.
     """
 
     def __init__(self, bloom_filter: BloomFilter, stored_keys: KeyRange | None, renews_range: bool) -> None:
         self._bloom_filter = bloom_filter
         self._starts_from_stored_keys = stored_keys is not None
-        self._renews_range = renews_range
+        self.renews_range = renews_range
         self.key_range = None if renews_range else stored_keys
         self._waiting: list[pa.Array] = []
 
@@ -516,8 +558,15 @@ class _FooterKeys:
             new = stored
         if new is not None and len(new):
             self._hash_soon(checked_keys(new))
-        ranged = new if self._starts_from_stored_keys and not self._renews_range else stored
-        found = KeyRange.of(ranged) if ranged is not None else None
+        ranged = new if self._starts_from_stored_keys and not self.renews_range else stored
+        self.add_range(KeyRange.of(ranged) if ranged is not None else None)
+
+    def add_range(self, found: KeyRange | None) -> None:
+        """Widen the range by that of rows whose keys the filter has.
+
+        Args:
+            found: The range; None without rows.
+        """
         if found is not None:
             self.key_range = found.union(self.key_range)
 
@@ -534,6 +583,17 @@ class _FooterKeys:
         count = sum(len(part) for part in self._waiting)
         if count >= BLOCK_KEYS or sum(part.nbytes for part in self._waiting) >= BLOCK_BYTES:
             self.finish()
+
+
+def _range_of(edit: RowGroupEdit) -> KeyRange | None:
+    """The range of the record keys of a row group that was written."""
+    ends = edit.ends_of_keys()
+    if ends is not None:
+        found = KeyRange(ends[0].decode(), ends[1].decode())
+        # Statistics have the order of UTF-8 bytes.
+        if found.is_of_any_order:
+            return found
+    return KeyRange.of(edit.keys())
 
 
 def writer_options(config: HoodieStorageConfig, dictionary_columns: Sequence[str]) -> dict[str, Any]:

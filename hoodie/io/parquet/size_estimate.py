@@ -100,9 +100,22 @@ class SizeEstimate:
             self._correction = max(stored_bytes - fixed, 1.0) / sum(trial.row_bytes for trial in tried)
         self._row_groups += 1
         self._statistics_bytes += _longest_statistics(self._held)
+        self._drop_held()
+
+    def _drop_held(self) -> None:
         self._held = []
         self._trials = []
         self._held_plain_bytes = 0.0
+
+    def row_group_is_edited(self, statistics_bytes: int) -> None:
+        """Drop the rows, which are in a row group now behind others that were not held.
+
+        Args:
+            statistics_bytes: Bytes of the smallest and largest values of the others.
+        """
+        self._statistics_bytes += statistics_bytes + _longest_statistics(self._held)
+        self._row_groups += 1
+        self._drop_held()
 
     def row_group_is_copied(self, statistics_bytes: int) -> None:
         """Count a row group whose rows were not held.

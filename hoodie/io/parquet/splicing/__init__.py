@@ -8,18 +8,24 @@ The rest of hoodie uses these names::
     splicing_pays   whether a file is large and narrow enough for copies of columns
     CopiedForm      what a row group must be like to be copied as a whole
     StoredRowGroup  a row group of an old file that is like that
+    RowGroupEdit    such a row group with changes of few rows
+    RowChanges      these changes
 
-Inside, `column_chunks` describes columns as in a footer, and `row_groups`
-says which row groups are copied, and copies their pages.
+Inside, `column_chunks` describes columns as in a footer, `row_groups`
+says which row groups are copied, and copies their pages, and `changed_statistics` tells the statistics of a column of
+which few values change.
 """
 
 from hoodie.io.parquet.splicing.column_chunks import StoredChunks, StoredColumns
+from hoodie.io.parquet.splicing.row_group_edits import RowChanges, RowGroupEdit
 from hoodie.io.parquet.splicing.row_groups import CopiedForm, ReadAt, StoredRowGroup, row_groups_to_copy
 from hoodie.io.parquet.splicing.splicing_writer import SplicingWriter, splicing_pays
 
 __all__ = [
     "CopiedForm",
     "ReadAt",
+    "RowChanges",
+    "RowGroupEdit",
     "SplicingWriter",
     "StoredChunks",
     "StoredColumns",

@@ -44,6 +44,10 @@ _ROWS_OF_PAGE = 1000
 """A chunk with more pages is kept only if they have this many rows on average: each upsert adds a page of any size."""
 _BYTES_OF_PAGE = 1 << 16
 """Or this many bytes before compression, as pages of long values have."""
+_LONG_VALUE = 16 << 10
+_PAGE_OF_LONG_VALUES = 16 << 20
+"""Pages of values that are longer than that, on average, take about as much as this at most. Arrow alone looks at the
+size of a page after each 1,024 values."""
 
 # Numbers of the fields in Parquet's footer.
 _FILE_SCHEMA, _FILE_ROWS, _FILE_ROW_GROUPS, _FILE_ENTRIES = 2, 3, 4, 5
@@ -52,9 +56,9 @@ _MOST_ORDINALS = 1 << 15
 _CHUNK_FILE, _CHUNK_METADATA = 1, 3
 _CHUNK_ENCRYPTION = (8, 9)
 _ELEMENT_TYPE, _ELEMENT_LENGTH, _ELEMENT_REPETITION, _ELEMENT_NAME, _ELEMENT_CHILDREN, _ELEMENT_CONVERTED = range(1, 7)
-_ENCODINGS, _PATH, _CODEC, _VALUES, _PLAIN_BYTES, _STORED_BYTES = range(2, 8)
-_DATA_OFFSET, _INDEX_OFFSET, _DICTIONARY_OFFSET, _STATISTICS, _PAGES = 9, 10, 11, 12, 13
-_BLOOM_OFFSET, _BLOOM_LENGTH, _SIZES = 14, 15, 16
+ENCODINGS, _PATH, _CODEC, VALUES, PLAIN_BYTES, STORED_BYTES = range(2, 8)
+_DATA_OFFSET, _INDEX_OFFSET, _DICTIONARY_OFFSET, STATISTICS, PAGES = 9, 10, 11, 12, 13
+_BLOOM_OFFSET, _BLOOM_LENGTH, SIZES = 14, 15, 16
 _OLD_RANGE = (1, 2)
 _NULLS, _MAX, _MIN, _MAX_EXACT, _MIN_EXACT = 3, 5, 6, 7, 8
 
@@ -74,17 +78,17 @@ class ColumnChunk:
     @property
     def rows(self) -> int:
         """The number of values, nulls included; for a column without lists, the number of rows."""
-        return int(self.metadata[_VALUES].value)
+        return int(self.metadata[VALUES].value)
 
     @property
     def stored_bytes(self) -> int:
         """Bytes of the pages."""
-        return int(self.metadata[_STORED_BYTES].value)
+        return int(self.metadata[STORED_BYTES].value)
 
     @property
     def plain_bytes(self) -> int:
         """Bytes of the pages before compression."""
-        return int(self.metadata[_PLAIN_BYTES].value)
+        return int(self.metadata[PLAIN_BYTES].value)
 
     @property
     def values_offset(self) -> int:
@@ -94,11 +98,11 @@ class ColumnChunk:
     @property
     def has_statistics(self) -> bool:
         """Whether the footer has statistics of the column."""
-        return _STATISTICS in self.metadata
+        return STATISTICS in self.metadata
 
     def may_equal(self, other: ColumnChunk) -> bool:
         """Whether the footer describes both in the same way, except for the name."""
-        described = (_VALUES, _STORED_BYTES, _PLAIN_BYTES, _CODEC, _DATA_OFFSET, _DICTIONARY_OFFSET, _STATISTICS)
+        described = (VALUES, STORED_BYTES, PLAIN_BYTES, _CODEC, _DATA_OFFSET, _DICTIONARY_OFFSET, STATISTICS)
         return all(self.metadata.get(number) == other.metadata.get(number) for number in described)
 
     def has_pages_of(self, other: ColumnChunk) -> bool:
@@ -123,17 +127,32 @@ class ColumnChunk:
             return self
         if _DICTIONARY_OFFSET in other.metadata:
             raise HoodieException("a column chunk with a dictionary cannot follow another one")
-        metadata = {number: field for number, field in self.metadata.items() if number not in (_STATISTICS, _SIZES)}
-        for number in (_VALUES, _PLAIN_BYTES, _STORED_BYTES):
+        metadata = {number: field for number, field in self.metadata.items() if number not in (STATISTICS, SIZES)}
+        for number in (VALUES, PLAIN_BYTES, STORED_BYTES):
             metadata[number] = Field(I64, self.metadata[number].value + other.metadata[number].value)
-        encodings = [*self.metadata[_ENCODINGS].value.items, *other.metadata[_ENCODINGS].value.items]
-        metadata[_ENCODINGS] = Field(LIST, ListValue(I32, list(dict.fromkeys(encodings))))
-        metadata[_PAGES] = _added_page_counts(self.metadata, other.metadata)
-        if _STATISTICS in self.metadata and _STATISTICS in other.metadata:
-            united = _united_statistics(self.metadata[_STATISTICS].value, other.metadata[_STATISTICS].value)
+        encodings = [*self.metadata[ENCODINGS].value.items, *other.metadata[ENCODINGS].value.items]
+        metadata[ENCODINGS] = Field(LIST, ListValue(I32, list(dict.fromkeys(encodings))))
+        metadata[PAGES] = _added_page_counts(self.metadata, other.metadata)
+        if STATISTICS in self.metadata and STATISTICS in other.metadata:
+            united = _united_statistics(self.metadata[STATISTICS].value, other.metadata[STATISTICS].value)
             if united:
-                metadata[_STATISTICS] = Field(STRUCT, united)
+                metadata[STATISTICS] = Field(STRUCT, united)
         return ColumnChunk(metadata, (*self.pages, *other.pages))
+
+    def with_pages(self, data: pa.Buffer, pages: Sequence[StoredPage]) -> ColumnChunk:
+        """Some of the data pages of a chunk without dictionary, without statistics.
+
+        Args:
+            data: Their bytes.
+            pages: Their descriptions; they follow each other.
+        """
+        (kind,) = self.metadata[PAGES].value.items
+        found = {VALUES: Field(I64, sum(page.values for page in pages))}
+        found[PLAIN_BYTES] = Field(I64, sum(page.plain_bytes for page in pages))
+        found[STORED_BYTES] = Field(I64, int(data.size))
+        found[PAGES] = Field(LIST, ListValue(STRUCT, [{**kind, 3: Field(I32, len(pages))}]))
+        kept = {number: field for number, field in self.metadata.items() if number not in (STATISTICS, SIZES)}
+        return ColumnChunk(kept | found, (data,))
 
     def write(self, stream: pa.NativeFile) -> Struct:
         """Append the pages to a file and return Parquet's ``ColumnChunk`` for its footer."""
@@ -156,13 +175,30 @@ class ColumnChunk:
 
     def suits(self, compression: str) -> bool:
         """Whether the chunk may be kept in a file of this codec, and further pages may follow."""
-        pages = self.metadata.get(_PAGES)
+        pages = self.metadata.get(PAGES)
         if pages is None or self.metadata[_CODEC].value != CODECS.get(compression):
             return False
         count = sum(entry[3].value for entry in pages.value.items)
-        return set(self.metadata[_ENCODINGS].value.items) <= _KNOWN_ENCODINGS and (
+        return set(self.metadata[ENCODINGS].value.items) <= _KNOWN_ENCODINGS and (
             count <= _PAGES_ALWAYS or self.rows >= _ROWS_OF_PAGE * count or self.plain_bytes >= _BYTES_OF_PAGE * count
         )
+
+
+@attrs.frozen
+class StoredPage:
+    """A page of a column chunk that was read.
+
+    Attributes:
+        offset: The place of its header in the chunk.
+        stored_bytes: Bytes of header and values.
+        plain_bytes: The same before compression.
+        values: The number of its values, nulls included; none of a dictionary.
+    """
+
+    offset: int
+    stored_bytes: int
+    plain_bytes: int
+    values: int
 
 
 @attrs.frozen(eq=False)
@@ -284,7 +320,7 @@ class StoredColumns:
         chunk = self._columns[row_group].get((name,))
         if chunk is None or _CHUNK_FILE in chunk or any(number in chunk for number in _CHUNK_ENCRYPTION):
             return None
-        if chunk[_CHUNK_METADATA].value[_VALUES].value != group[_GROUP_ROWS].value:
+        if chunk[_CHUNK_METADATA].value[VALUES].value != group[_GROUP_ROWS].value:
             return None
         return relative_chunk(chunk[_CHUNK_METADATA].value)
 
@@ -298,7 +334,7 @@ def encoded_column(column: pa.ChunkedArray, field: pa.Field, **options: Any) -> 
         **options: Options of `pyarrow.parquet.ParquetWriter`.
     """
     if not len(column):
-        return ColumnChunk({_VALUES: Field(I64, 0)}, ())
+        return ColumnChunk({VALUES: Field(I64, 0)}, ())
     schema = pa.schema([field])
     return encoded_columns(pa.Table.from_arrays([column], schema=schema), options)[(field.name,)]
 
@@ -320,6 +356,17 @@ def encoded_columns(rows: pa.Table, options: Mapping[str, Any]) -> dict[tuple[st
         start, chunk = relative_chunk(described[_CHUNK_METADATA].value)
         found[path_of(described)] = attrs.evolve(chunk, pages=(data.slice(start, chunk.stored_bytes),))
     return found
+
+
+def long_value_options(plain_bytes: int, count: int) -> dict[str, Any]:
+    """Options of `pyarrow.parquet.ParquetWriter` that bound the pages of long values.
+
+    Args:
+        plain_bytes: Bytes of the values.
+        count: Their number.
+    """
+    is_long = plain_bytes > _LONG_VALUE * count
+    return {"write_batch_size": max(1, _PAGE_OF_LONG_VALUES * count // plain_bytes)} if is_long else {}
 
 
 @attrs.frozen(eq=False)
@@ -347,10 +394,10 @@ class WrittenRowGroup:
         metadata = [chunk[_CHUNK_METADATA].value for chunk in ordered]
         found = self.more | {
             _GROUP_COLUMNS: Field(LIST, ListValue(STRUCT, ordered)),
-            _GROUP_BYTES: Field(I64, sum(entry[_PLAIN_BYTES].value for entry in metadata)),
+            _GROUP_BYTES: Field(I64, sum(entry[PLAIN_BYTES].value for entry in metadata)),
             _GROUP_ROWS: Field(I64, self.rows),
             _GROUP_OFFSET: Field(I64, min(_start(entry) for entry in metadata)),
-            _GROUP_STORED_BYTES: Field(I64, sum(entry[_STORED_BYTES].value for entry in metadata)),
+            _GROUP_STORED_BYTES: Field(I64, sum(entry[STORED_BYTES].value for entry in metadata)),
         }
         if number < _MOST_ORDINALS:
             found[_GROUP_ORDINAL] = Field(I16, number)
@@ -457,10 +504,10 @@ def relative_chunk(metadata: Struct) -> tuple[int, ColumnChunk]:
     start = _start(metadata)
     dropped = (_INDEX_OFFSET, _BLOOM_OFFSET, _BLOOM_LENGTH, _DICTIONARY_OFFSET)
     moved = {number: field for number, field in metadata.items() if number not in dropped}
-    if _STATISTICS in metadata:
+    if STATISTICS in metadata:
         # Whether readers trust old smallest and largest values depends on the writer in the footer, which changes here.
-        kept = {number: field for number, field in metadata[_STATISTICS].value.items() if number not in _OLD_RANGE}
-        moved[_STATISTICS] = Field(STRUCT, kept)
+        kept = {number: field for number, field in metadata[STATISTICS].value.items() if number not in _OLD_RANGE}
+        moved[STATISTICS] = Field(STRUCT, kept)
     moved[_DATA_OFFSET] = Field(I64, metadata[_DATA_OFFSET].value - start)
     if moved[_DATA_OFFSET].value:
         moved[_DICTIONARY_OFFSET] = Field(I64, 0)
@@ -529,7 +576,7 @@ def leaves_of(elements: Sequence[Struct]) -> Iterator[Leaf]:
 def _added_page_counts(first: Struct, second: Struct) -> Field:
     counts: dict[tuple[int, int], int] = {}
     for metadata in (first, second):
-        for entry in metadata[_PAGES].value.items:
+        for entry in metadata[PAGES].value.items:
             kind = (entry[1].value, entry[2].value)
             counts[kind] = counts.get(kind, 0) + entry[3].value
     entries = [

@@ -14,6 +14,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import attrs
@@ -35,6 +36,7 @@ from hoodie.io.parquet.splicing.column_chunks import (
     CODECS,
     ColumnChunk,
     Leaf,
+    StoredPage,
     leaves_of,
     path_of,
     read_footer,
@@ -66,6 +68,7 @@ _OLD_ENDS = frozenset({1, 2})
 _ELEMENT_TYPE, _ELEMENT_LENGTH, _ELEMENT_CHILDREN, _ELEMENT_CONVERTED, _ELEMENT_ID, _ELEMENT_LOGICAL = 1, 2, 5, 6, 9, 10
 _FIXED_LENGTH = 7
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
+_PLAIN, _OF_DICTIONARIES = 0, frozenset({2, 8})
 _PAGE_TYPE, _PAGE_PLAIN_BYTES, _PAGE_BYTES, _PAGE_CHECKSUM, _PAGE_DATA, _PAGE_DICTIONARY = 1, 2, 3, 4, 5, 7
 _PAGE_VALUES, _PAGE_ENCODING, _PAGE_LEVELS, _PAGE_STATISTICS = 1, 2, (3, 4), 5
 _MAY_BE = {_PAGE_CHECKSUM: {I32}}
@@ -119,16 +122,40 @@ class StoredColumn:
     """A column of a row group in its file.
 
     Attributes:
-        path: The path of the leaf.
+        leaf: The column in the schema.
         start: The offset of the first page.
         chunk: Its description, without pages.
-        width: Bytes of each value; None for texts.
     """
 
-    path: tuple[str, ...]
+    leaf: Leaf
     start: int
     chunk: ColumnChunk
-    width: int | None
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The path of the leaf."""
+        return self.leaf.path
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the column has one value in each row, and is no part of another column."""
+        return len(self.leaf.path) == 1 and not self.leaf.is_repeated
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no value is in a dictionary."""
+        return {entry[2].value for entry in self.chunk.metadata[_PAGES].value.items} == {_PLAIN}
+
+    @property
+    def is_dictionary(self) -> bool:
+        """Whether all values are in a dictionary."""
+        entries = self.chunk.metadata[_PAGES].value.items
+        return all(entry[1].value == _DICTIONARY_PAGE or entry[2].value in _OF_DICTIONARIES for entry in entries)
+
+    @property
+    def page_count(self) -> int:
+        """The number of pages."""
+        return sum(int(entry[3].value) for entry in self.chunk.metadata[_PAGES].value.items)
 
     def copy(self, source: ReadAt, target: pa.NativeFile, path: str) -> Struct:
         """Append the pages to another file; returns Parquet's ``ColumnChunk`` for its footer.
@@ -145,14 +172,37 @@ class StoredColumn:
                 there than the footer says.
         """
         start = int(target.tell())
-        try:
-            for piece in _checked(_Pages(source, self.start, self.chunk), self.width):
+        with self._named_damage(path):
+            for piece in _checked(_Pages(source, self.start, self.chunk), _width_of(self.leaf)):
                 target.write(piece)
+        return self.chunk.placed(start)
+
+    def read(self, source: ReadAt, path: str) -> tuple[pa.Buffer, list[StoredPage]]:
+        """The bytes of all pages, and the place of each page in them; checked as those of a copy.
+
+        Args:
+            source: The bytes of the file.
+            path: The file, for messages.
+
+        Raises:
+            HoodieCorruptedDataException: See `copy`.
+        """
+        pages: list[StoredPage] = []
+        with self._named_damage(path):
+            stored = source(self.chunk.stored_bytes, self.start)
+            whole = _Pages(lambda *_: stored, self.start, self.chunk, self.chunk.stored_bytes)
+            for _ in _checked(whole, _width_of(self.leaf), pages):
+                pass
+        return pa.py_buffer(stored), pages
+
+    @contextmanager
+    def _named_damage(self, path: str) -> Iterator[None]:
+        try:
+            yield
         except _DamagedError as problem:
             raise HoodieCorruptedDataException(
                 f"{path} is damaged in column {'.'.join(self.path)}: {problem}; restore it from a copy"
             ) from problem
-        return self.chunk.placed(start)
 
 
 @attrs.frozen(eq=False)
@@ -175,6 +225,11 @@ class StoredRowGroup:
     def stored_bytes(self) -> int:
         """Bytes of the pages."""
         return sum(column.chunk.stored_bytes for column in self.columns)
+
+    @property
+    def plain_bytes(self) -> int:
+        """Bytes of the pages before compression."""
+        return sum(column.chunk.plain_bytes for column in self.columns)
 
     @property
     def statistics_bytes(self) -> int:
@@ -273,7 +328,7 @@ def _columns_to_copy(
         start, column = relative_chunk(metadata)
         if start < 4 or column.stored_bytes <= 0 or start + column.stored_bytes > file_bytes:
             return None
-        found.append(StoredColumn(leaf.path, start, column, _width_of(leaf)))
+        found.append(StoredColumn(leaf, start, column))
     return tuple(found)
 
 
@@ -328,10 +383,12 @@ class _Pages:
         source: The bytes of the file.
         start: The offset of the first page.
         chunk: The column.
+        piece_bytes: The bytes that are read at a time.
     """
 
-    def __init__(self, source: ReadAt, start: int, chunk: ColumnChunk) -> None:
+    def __init__(self, source: ReadAt, start: int, chunk: ColumnChunk, piece_bytes: int = _PIECE_BYTES) -> None:
         self.chunk = chunk
+        self._piece_bytes = piece_bytes
         self._source = source
         self._at = start
         self._left = chunk.stored_bytes
@@ -378,7 +435,7 @@ class _Pages:
             yield piece
 
     def _next(self) -> bytes:
-        count = min(_PIECE_BYTES, self._left)
+        count = min(self._piece_bytes, self._left)
         found = self._source(count, self._at)
         if len(found) != count:
             raise _DamagedError("the file ends within it")
@@ -452,8 +509,13 @@ def _check_fields(found: Struct, needed: Mapping[int, int], may_be: Mapping[int,
             raise _DamagedError(f"the header of a page has an unknown field: {number}")
 
 
-def _checked(pages: _Pages, width: int | None) -> Iterator[memoryview]:
+def _checked(pages: _Pages, width: int | None, passed: list[StoredPage] | None = None) -> Iterator[memoryview]:
     """The bytes of all pages; each is checked behind its last piece.
+
+    Args:
+        pages: The pages.
+        width: Bytes of each value; None for texts.
+        passed: A list to which the places of the pages are added.
 
     Raises:
         _DamagedError: A page has another checksum, or the pages are others than the footer says.
@@ -466,10 +528,14 @@ def _checked(pages: _Pages, width: int | None) -> Iterator[memoryview]:
         header, stored = pages.header()
         page = _PageHeader.of(header, expects_dictionary)
         yield stored
+        count = 0 if expects_dictionary else page.values
+        if passed is not None:
+            sizes = (len(stored) + page.stored_bytes, len(stored) + page.plain_bytes)
+            passed.append(StoredPage(offset, *sizes, count))
         offset += len(stored) + page.stored_bytes
         plain_bytes += len(stored) + page.plain_bytes
         counts[page.kind, page.encoding] += 1
-        values += 0 if expects_dictionary else page.values
+        values += count
         found, kept = 0, []
         for piece in pages.body(page.stored_bytes):
             found = zlib.crc32(piece, found)
@@ -499,7 +565,7 @@ def _check_dictionary(stored: bytes, page: _PageHeader, codec: int, width: int |
         stored: Its bytes.
         page: Its header.
         codec: Parquet's number of the codec.
-        width: See `StoredColumn`.
+        width: See `_checked`.
     """
     plain: Any = stored
     if codec:

@@ -23,6 +23,7 @@ from hoodie.io.parquet.splicing.column_chunks import (
     row_groups_of,
     write_footer,
 )
+from hoodie.io.parquet.splicing.row_group_edits import RowGroupEdit
 from hoodie.io.parquet.splicing.row_groups import ReadAt, StoredRowGroup, file_form
 
 MOST_SPLICED_COLUMNS = 256
@@ -166,6 +167,28 @@ class SplicingWriter:
                 field = self._schema.field(column.path[0])
                 chunks[column.path] = self._constant(field, constant, group.rows).write(self._stream)
         self._groups.append(WrittenRowGroup(group.rows, chunks))
+
+    def write_edit(self, edit: RowGroupEdit, batches: Sequence[pa.RecordBatch]) -> WrittenRowGroup | None:
+        """Append a row group of an older file with changes, and new rows behind it.
+
+        Args:
+            edit: The row group.
+            batches: The new rows, with all columns of the schema.
+
+        Returns:
+            Its description; None if it has no rows, and nothing was written.
+
+        Raises:
+            HoodieCorruptedDataException: The older file is cut short, or a page is damaged.
+        """
+        if not self._groups and not self.is_started and edit.rows + sum(batch.num_rows for batch in batches):
+            self._stream.write(MAGIC)
+        appended = [with_encoding(batch, self._schema) for batch in batches]
+        rows = pa.Table.from_batches(appended, self._schema) if appended else None
+        written = edit.write(self._stream, rows, self._constant)
+        if written is not None:
+            self._groups.append(written)
+        return written
 
     def close(self, entries: Mapping[str, str]) -> None:
         """Write the footer.

@@ -27,14 +27,6 @@ def test_every_length_has_the_crc_that_is_computed_byte_by_byte(length: int) -> 
     assert crc32c(data) == crc32c_bit_by_bit(data)
 
 
-@pytest.mark.parametrize("chunk_bytes", [1671, 1672, 1673, 3344, 5001, 16_384])
-@pytest.mark.parametrize("rest", [0, 1, 1700])
-def test_long_chunks_and_the_rest_behind_them_have_their_own_crcs(chunk_bytes: int, rest: int) -> None:
-    data = random.Random(chunk_bytes).randbytes(3 * chunk_bytes + min(rest, chunk_bytes - 1))
-    expected = [crc32c_bit_by_bit(data[first : first + chunk_bytes]) for first in range(0, len(data), chunk_bytes)]
-    assert crc32c_of_chunks(data, chunk_bytes).tolist() == expected
-
-
 @given(st.binary(max_size=300), st.integers(1, 70))
 def test_each_chunk_has_its_own_crc(data: bytes, chunk_bytes: int) -> None:
     expected = [crc32c_bit_by_bit(data[first : first + chunk_bytes]) for first in range(0, len(data), chunk_bytes)]

@@ -19,7 +19,7 @@ from hoodie.io.parquet import parquet_writer
 from hoodie.io.parquet.parquet_footer import KeyRange
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, read_footer
 from hoodie.io.parquet.parquet_writer import HoodieParquetWriter, writer_options
-from hoodie.io.parquet.splicing import StoredChunks, splicing_writer
+from hoodie.io.parquet.splicing import StoredChunks, column_chunks, splicing_writer
 from hoodie.io.parquet.splicing.splicing_writer import LEAST_SPLICED_BYTES
 from hoodie.storage.storage_factory import open_storage
 
@@ -245,7 +245,7 @@ def test_a_small_file_is_written_by_pyarrow_alone(path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("distinct", [1, 3, 12])
 def test_long_values_are_written_in_pages_of_some_megabytes(path: Path, distinct: int, monkeypatch) -> None:
-    monkeypatch.setattr(parquet_writer, "_PAGE_OF_LONG_VALUES", 1 << 20)
+    monkeypatch.setattr(column_chunks, "_PAGE_OF_LONG_VALUES", 1 << 20)
     monkeypatch.setattr(parquet_writer, "_LARGE_SAMPLE", 1 << 20)
     values = [None if number == 5 else str(number % distinct) * 400_000 for number in range(12)]
     batch = keyed([f"key {number}" for number in range(12)]).set_column(6, "city", pa.array(values))
