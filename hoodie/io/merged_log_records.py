@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 import attrs
 import numpy as np
@@ -24,7 +24,6 @@ from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
 from hoodie.io.log.log_records import LogDeletes, LogEntries, LogRows
 from hoodie.io.log_row_store import LogRowStore
-from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.merge.log_merge import (
     LogEntryColumns,
     delete_columns,
@@ -41,6 +40,9 @@ from hoodie.merge.merge_spec import MergeSpec
 from hoodie.merge.ordering_values import one_array, ordering_column, ordering_key, ordering_type
 from hoodie.merge.payload_rules import PayloadRules, StoredRule
 from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
+
+if TYPE_CHECKING:
+    from hoodie.keygen.base_key_generator import KeyGenerator
 
 _FOLDED_AT_ONCE = 1 << 17
 """The number of entries whose rows are in memory at a time while they are merged pair by pair."""

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 import numpy as np
@@ -43,18 +43,19 @@ from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.io.log.log_block_scanner import EVERY_BLOCK, LogScanCounts
 from hoodie.io.log.log_record_scanner import HoodieLogRecordScanner
 from hoodie.io.log_row_store import concat_rows, with_replaced_rows
-from hoodie.io.merge_source import MERGE_BATCH_ROWS, MergeSource, StoredRows
 from hoodie.io.merged_log_records import LogMergeRules, MergedLogRecords
 from hoodie.io.parquet.key_search import KeyMatcher
 from hoodie.io.parquet.parquet_fragments import ParquetFragment, scan_fragments
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.parquet.row_taking import MOST_FEW_ROWS
-from hoodie.keygen.base_key_generator import KeyGenerator
-from hoodie.keygen.key_generator import create_key_generator
 from hoodie.merge.log_merge import spec_of_logs
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, TAKE_INCOMING, HoodieRecordMerger
 from hoodie.storage.storage import HoodieStorage
+
+if TYPE_CHECKING:
+    from hoodie.io.merge_source import MergeSource, StoredRows
+    from hoodie.keygen.base_key_generator import KeyGenerator
 
 
 @attrs.frozen(eq=False)
@@ -107,6 +108,9 @@ class LogMerging:
         if table_config.populate_meta_fields:
             key_generator = None
         elif key_generator is None:
+            # Imported here: only tables without meta columns need it, and reads of others start earlier without.
+            from hoodie.keygen.key_generator import create_key_generator
+
             key_generator = create_key_generator(table_config)
         block_filter = LogBlockFilter.of(snapshot.active_timeline.visible_instants)
         return cls(
@@ -329,6 +333,9 @@ class MergingReader:
         Raises:
             HoodieException: See `batches`.
         """
+        # Imported here: a read rewrites no file, and starts earlier without.
+        from hoodie.io.merge_source import MERGE_BATCH_ROWS, StoredRows
+
         base_file = self._file_slice.base_file
         assert base_file is not None
         with self._counted() as (records, is_met):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, translated_errors
-from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
+
+if TYPE_CHECKING:
+    from hoodie.common.config.storage_config import HoodieStorageConfig
 
 _BATCH_ROWS = 1 << 16
 
@@ -32,6 +34,9 @@ def encode_parquet(rows: pa.RecordBatch, schema: pa.Schema, config: HoodieStorag
     Raises:
         HoodieSchemaException: Columns do not fit the schema, or a column that is not nullable holds a null.
     """
+    # Imported here: readers write no files, and start earlier without.
+    from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
+
     sink = pa.BufferOutputStream()
     name = "a Parquet block"
     with HoodieParquetWriter(sink, schema, config, bloom_filter=None, avro_schema=avro_schema, path=name) as writer:
