@@ -16,15 +16,20 @@ import pytest
 import hoodie
 from hoodie import HoodieTableMetaClient
 from hoodie.common.config.storage_config import HoodieStorageConfig
+from hoodie.exception import HoodieException
 from hoodie.io import merge_source
 from hoodie.io.parquet import parquet_writer
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_writer import copied_form
 from hoodie.io.parquet.splicing import RowGroupEdit
+from hoodie.storage.storage_factory import open_storage
 from tests.support.table_builder import local_client
 
 pytestmark = pytest.mark.usefixtures("splices_small_files")
 
 PAGE_ROWS = 64
 ROWS = 2_000
+SMALL_PAGES = {"parquet_page_size": "512"}
 PAIR = pa.struct([("a", pa.int64()), ("b", pa.string())])
 META_OF_FILES = {"_hoodie_file_name", "_hoodie_commit_time", "_hoodie_commit_seqno"}
 
@@ -158,7 +163,7 @@ def changes(seed: int) -> Iterator[tuple[str, Any]]:
 def test_rows_and_statistics_are_those_of_a_merge_that_decodes_all_pages(
     tmp_path: Path, seed: int, block_bytes: str, monkeypatch: pytest.MonkeyPatch, edited: list[int]
 ) -> None:
-    properties = {"parquet_block_size": block_bytes, "parquet_page_size": "512"}
+    properties = {"parquet_block_size": block_bytes, **SMALL_PAGES}
     one = new_table(tmp_path / "one", **properties)
     other = Path(shutil.copytree(one, tmp_path / "other"))
     for method, records in changes(seed):
@@ -172,3 +177,56 @@ def test_rows_and_statistics_are_those_of_a_merge_that_decodes_all_pages(
         check_statistics(one)
     ids = hoodie.read_table(str(one), columns=["id"])["id"].to_pylist()
     assert sorted(ids) == sorted(hoodie.read_table(str(other), columns=["id"])["id"].to_pylist())
+
+
+def test_files_do_not_grow_with_the_number_of_commits(tmp_path: Path, edited: list[int]) -> None:
+    path = new_table(tmp_path / "t", **SMALL_PAGES)
+    before = newest(path)
+    pages, size = page_count(before), before.stat().st_size
+    with local_client(path, **SMALL_PAGES) as client:
+        for number in range(20):
+            client.upsert(rows(np.array([number * 37, ROWS + number]), number + 2))
+    assert len(edited) == 20
+    # A page for each commit and column would be twice as many.
+    assert page_count(newest(path)) <= 1.1 * pages
+    assert newest(path).stat().st_size <= 1.05 * size
+
+
+def page_count(path: Path) -> int:
+    """The pages of all columns of a file."""
+    with HoodieParquetReader(open_storage(str(path.parent)), str(path)) as reader:
+        form = copied_form(reader.file_schema, HoodieStorageConfig(), 1)
+        return sum(column.page_count for group in reader.row_groups_to_copy(form).values() for column in group.columns)
+
+
+def test_a_client_that_keeps_keys_in_memory_finds_them_after_deletes(tmp_path: Path, edited: list[int]) -> None:
+    path = new_table(tmp_path / "t", **SMALL_PAGES)
+    expected = {f"key-{number:06}": 1 for number in range(ROWS)}
+    with local_client(path, index_type="INMEMORY", **SMALL_PAGES) as client:
+        for ts, (gone, changed) in enumerate((([3, 64], [65, 1999]), ([0, 1000, 65], [1, 1001])), 2):
+            client.delete(rows(np.array(gone), ts))
+            client.upsert(rows(np.array([*changed, ROWS + ts]), ts))
+            expected |= {f"key-{number:06}": ts for number in [*changed, ROWS + ts]}
+            for number in gone:
+                expected.pop(f"key-{number:06}", None)
+    assert len(edited) == 4
+    found = hoodie.read_table(str(path), columns=["id", "ts"])
+    assert dict(zip(found["id"].to_pylist(), found["ts"].to_pylist(), strict=True)) == expected
+    assert found.num_rows == len(expected)
+
+
+def test_a_damaged_page_that_would_be_copied_fails_the_write(tmp_path: Path) -> None:
+    path = new_table(tmp_path / "t", **SMALL_PAGES)
+    file = newest(path)
+    metadata = pq.read_metadata(file)
+    columns = [metadata.row_group(0).column(place) for place in range(metadata.num_columns)]
+    (column,) = (one for one in columns if one.path_in_schema == "number")
+    content = bytearray(file.read_bytes())
+    content[column.data_page_offset + column.total_compressed_size - 1] ^= 1
+    file.write_bytes(bytes(content))
+    with (
+        local_client(path, **SMALL_PAGES) as client,
+        pytest.raises(HoodieException, match="number: a page has another"),
+    ):
+        client.upsert(rows(np.array([5]), 2))
+    assert newest(path) == file
