@@ -13,6 +13,7 @@ import sys
 import zipimport
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -82,6 +83,8 @@ STOPPED = (
     "the Spark session was stopped, so nothing can be read or written with it; create a new one "
     "(SparkSession.builder.getOrCreate()), its DataFrames again, and a new client"
 )
+_SCALA_CONTEXTS: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
+"""The JVM's context of each context: to ask for it costs a call of the JVM, and another one to forget it."""
 _METHODS_OF_SESSIONS = ("createDataFrame", "range", "sql", "version")
 
 
@@ -93,7 +96,10 @@ def is_stopped(spark: Any) -> bool:
     if context._jsc is None:
         return True
     try:
-        return bool(context._jsc.sc().isStopped())
+        scala_context = _SCALA_CONTEXTS.get(context)
+        if scala_context is None:
+            scala_context = _SCALA_CONTEXTS[context] = context._jsc.sc()
+        return bool(scala_context.isStopped())
     except (Py4JError, OSError):
         return True
 

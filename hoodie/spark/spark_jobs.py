@@ -56,6 +56,9 @@ def described_job(spark: SparkSession, description: str, subject: str = "") -> I
     """
     handled = sys.exception()
     try:
+        if is_stopped(spark):
+            yield None
+            return
         with _cancelled_on_error(spark), _described_job(spark, description, subject) as task_counter:
             yield task_counter
     except Exception as error:
@@ -74,9 +77,6 @@ def described_job(spark: SparkSession, description: str, subject: str = "") -> I
 @contextmanager
 def _cancelled_on_error(spark: SparkSession) -> Iterator[None]:
     """Cancel the jobs of this thread that were started inside and still run when an error leaves."""
-    if is_stopped(spark):
-        yield
-        return
     jobs = _TaggedJobs(spark, spark_context(spark), f"{_OUR_GROUP}{uuid.uuid4()}")
     if not jobs.begin():
         yield
@@ -109,11 +109,11 @@ class _TaggedJobs:
         return True
 
     def end(self) -> None:
-        """Tag jobs no longer."""
+        """Tag jobs no longer. Nothing happens if the session was stopped meanwhile."""
         with suppress(Exception):
             if self.context is None:
                 self.spark.removeTag(self.tag)
-            elif not is_stopped(self.spark):
+            else:
                 self.context.removeJobTag(self.tag)
 
     def cancel(self) -> None:
@@ -157,9 +157,6 @@ def _interrupts_cancel(jobs: _TaggedJobs) -> Iterator[None]:
 
 @contextmanager
 def _described_job(spark: SparkSession, description: str, subject: str) -> Iterator[TaskCounter | None]:
-    if is_stopped(spark):
-        yield None
-        return
     context = spark_context(spark)
     if context is None:
         with _tagged(spark, description), _followed(spark) as task_counter:
@@ -167,17 +164,16 @@ def _described_job(spark: SparkSession, description: str, subject: str) -> Itera
         return
     description_before = context.getLocalProperty(JOB_DESCRIPTION)
     group_before = context.getLocalProperty(JOB_GROUP)
-    tracker = context.statusTracker()
     if group_before is None or group_before.startswith(_OUR_GROUP):
         group, earlier = f"{_OUR_GROUP}{uuid.uuid4()}", frozenset[int]()
         context.setLocalProperty(JOB_GROUP, group)
     else:
-        group, earlier = group_before, frozenset(tracker.getJobIdsForGroup(group_before))
+        group, earlier = group_before, frozenset(context.statusTracker().getJobIdsForGroup(group_before))
     context.setLocalProperty(JOB_DESCRIPTION, f"{description} [{subject}]" if subject else description)
     try:
         yield _StatusTasks(context, group, earlier)
     finally:
-        if not is_stopped(spark):
+        with suppress(Py4JError, OSError, AttributeError):  # The session was stopped meanwhile.
             context.setLocalProperty(JOB_DESCRIPTION, description_before)
             context.setLocalProperty(JOB_GROUP, group_before)
 
@@ -188,8 +184,8 @@ def draws_progress(spark: SparkSession) -> bool:
     Args:
         spark: The session.
     """
-    context = spark_context(spark)
-    return context is not None and context.getConf().get("spark.ui.showConsoleProgress", "false") == "true"
+    # Not by `SparkContext.getConf`, which copies all options, each by a call of the JVM.
+    return spark_context(spark) is not None and spark.conf.get("spark.ui.showConsoleProgress", "false") == "true"
 
 
 @attrs.frozen
