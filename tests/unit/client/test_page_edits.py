@@ -22,6 +22,7 @@ from hoodie.io.parquet import parquet_writer
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.parquet.parquet_writer import copied_form
 from hoodie.io.parquet.splicing import RowGroupEdit
+from hoodie.io.parquet.splicing.row_groups import StoredColumn
 from hoodie.storage.storage_factory import open_storage
 from tests.support.table_builder import local_client
 
@@ -192,11 +193,42 @@ def test_files_do_not_grow_with_the_number_of_commits(tmp_path: Path, edited: li
     assert newest(path).stat().st_size <= 1.05 * size
 
 
-def page_count(path: Path) -> int:
-    """The pages of all columns of a file."""
+def test_a_column_whose_dictionary_is_full_stays_one(tmp_path: Path, edited: list[int]) -> None:
+    def coded(numbers: np.ndarray, seed: int) -> pa.Table:
+        codes = pa.array([f"{number // 20:0100}" for number in numbers.tolist()])
+        return rows(numbers, seed).append_column("code", codes)
+
+    HoodieTableMetaClient.init_table(
+        str(tmp_path / "t"), table_name="t", record_key_fields=["id"], ordering_fields=["ts"]
+    )
+    with local_client(tmp_path / "t", bulkinsert_shuffle_parallelism="1", **SMALL_PAGES) as client:
+        client.bulk_insert(coded(np.arange(ROWS), 1).to_batches(max_chunksize=50))
+        before = stored_column(newest(tmp_path / "t"), "code")
+        assert not before.is_plain
+        assert not before.is_dictionary
+        client.upsert(coded(np.array([ROWS // 2]), 2).set_column(14, "code", pa.array(["another"])))
+    after = stored_column(newest(tmp_path / "t"), "code")
+    assert len(edited) == 1
+    assert not after.is_plain
+    assert after.chunk.plain_bytes <= 1.01 * before.chunk.plain_bytes
+
+
+def stored_columns(path: Path) -> list[StoredColumn]:
+    """The columns of all row groups of a file."""
     with HoodieParquetReader(open_storage(str(path.parent)), str(path)) as reader:
         form = copied_form(reader.file_schema, HoodieStorageConfig(), 1)
-        return sum(column.page_count for group in reader.row_groups_to_copy(form).values() for column in group.columns)
+        return [column for group in reader.row_groups_to_copy(form).values() for column in group.columns]
+
+
+def stored_column(path: Path, name: str) -> StoredColumn:
+    """A column of a file with one row group."""
+    (found,) = (column for column in stored_columns(path) if column.path == (name,))
+    return found
+
+
+def page_count(path: Path) -> int:
+    """The pages of all columns of a file."""
+    return sum(column.page_count for column in stored_columns(path))
 
 
 def test_a_client_that_keeps_keys_in_memory_finds_them_after_deletes(tmp_path: Path, edited: list[int]) -> None:

@@ -428,7 +428,6 @@ class _FlatColumn(_EditedColumn):
         self, leaf: StoredColumn, field: pa.Field, source: ReadAt, path: str, options: Mapping[str, Any]
     ) -> None:
         super().__init__([leaf], field, source, path, options)
-        self._stays_dictionary = leaf.is_dictionary
         as_texts = leaf.is_dictionary and pa.types.is_string(field.type)
         self._values = self._decoded(self.unchanged()[leaf.path], as_texts)
 
@@ -440,8 +439,9 @@ class _FlatColumn(_EditedColumn):
             values = _changed_dictionary(self._values, changes, new, appended)
         else:
             values = _with_changes(self._values, changes, new, appended)
-        dictionaries = [self._field.name] if self._stays_dictionary else False
-        return _encoded(values, self._field.with_type(values.type), {**self._options, "use_dictionary": dictionaries})
+        # A dictionary that is full is followed by plain pages, again.
+        options = {**self._options, "use_dictionary": [self._field.name]}
+        return _encoded(values, self._field.with_type(values.type), options)
 
 
 class _NestedColumn(_EditedColumn):
@@ -464,7 +464,7 @@ class _NestedColumn(_EditedColumn):
 
     def _changed(self, changes: RowChanges, new: pa.Array | None, appended: pa.Array | None) -> _Chunks:
         values = _with_changes(self._values, changes, new, appended)
-        dictionaries = [".".join(leaf.path) for leaf in self._leaves if leaf.is_dictionary]
+        dictionaries = [".".join(leaf.path) for leaf in self._leaves if not leaf.is_plain]
         return _encoded(values, self._field, {**self._options, "use_dictionary": dictionaries or False})
 
 

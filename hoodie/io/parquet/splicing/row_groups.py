@@ -47,8 +47,7 @@ from hoodie.io.parquet.splicing.column_chunks import (
 _PIECE_BYTES = 4 << 20
 """The bytes of a file that are read at a time."""
 _LONGEST_HEADER = 1 << 28
-_FIRST_BYTES_OF_PAGE = bytes([1 << 4 | I32, 0])
-"""The header of a data page of the first version begins with the number of its kind, 0."""
+_HEADER_PIECE_BYTES = 1 << 10
 
 # Numbers of the fields in Parquet's footer, and the fields that may be there.
 _FILE_SCHEMA, _FILE_ROW_GROUPS, _FILE_WRITER, _FILE_ORDERS = 2, 4, 6, 7
@@ -271,7 +270,7 @@ def row_groups_to_copy(stream: pa.NativeFile, path: str, form: CopiedForm) -> di
             columns = _columns_to_copy(group, leaves, form.compression, int(stream.size()))
             if columns is not None:
                 copied = StoredRowGroup(path, number, int(group[_GROUP_ROWS].value), columns)
-                if copied.stored_bytes >= form.min_bytes and _has_first_version(copied, stream):
+                if copied.stored_bytes >= form.min_bytes and _has_known_pages(copied, stream):
                     found[number] = copied
         return found
     except (KeyError, AttributeError, TypeError, UnicodeDecodeError):
@@ -360,16 +359,29 @@ def _width_of(leaf: Leaf) -> int | None:
     return int(leaf.element[_ELEMENT_LENGTH].value) if kind == _FIXED_LENGTH else _WIDTHS.get(kind)
 
 
-def _has_first_version(group: StoredRowGroup, stream: pa.NativeFile) -> bool:
-    """Whether data pages are of the first version: footers of Arrow do not tell.
+def _has_known_pages(group: StoredRowGroup, stream: pa.NativeFile) -> bool:
+    """Whether data pages are of the first version and have checksums: footers of Arrow do not tell.
 
-    A writer makes one version. Only record keys may come from another writer, see `StoredColumns`.
+    A page without a checksum would be copied although its bytes were damaged. A writer makes pages of one kind. Only
+    record keys may come from another writer, see `StoredColumns`.
     """
     return all(
-        stream.read_at(len(_FIRST_BYTES_OF_PAGE), column.start + column.chunk.values_offset) == _FIRST_BYTES_OF_PAGE
+        _first_page_is_known(column, stream)
         for number, column in enumerate(group.columns)
         if number == 0 or column.path == (RECORD_KEY_META,)
     )
+
+
+def _first_page_is_known(column: StoredColumn, stream: pa.NativeFile) -> bool:
+    def read(count: int, offset: int) -> bytes:
+        return bytes(stream.read_at(count, offset))
+
+    start = column.start + column.chunk.values_offset
+    try:
+        header, _ = _Pages(read, start, column.chunk, _HEADER_PIECE_BYTES).header()
+    except _DamagedError:
+        return False
+    return header[_PAGE_TYPE].value == _DATA_PAGE and _PAGE_CHECKSUM in header
 
 
 class _DamagedError(Exception):
@@ -539,10 +551,12 @@ def _checked(pages: _Pages, width: int | None, passed: list[StoredPage] | None =
         found, kept = 0, []
         for piece in pages.body(page.stored_bytes):
             found = zlib.crc32(piece, found)
-            if expects_dictionary:
+            if expects_dictionary or page.checksum is None:
                 kept.append(piece)
             yield piece
-        if page.checksum is not None and found != page.checksum:
+        if page.checksum is None:
+            _decompressed(b"".join(kept), page, metadata[_CODEC].value)
+        elif found != page.checksum:
             raise _DamagedError("a page has another checksum than its header says")
         if expects_dictionary:
             if offset != pages.chunk.values_offset:
@@ -567,12 +581,7 @@ def _check_dictionary(stored: bytes, page: _PageHeader, codec: int, width: int |
         codec: Parquet's number of the codec.
         width: See `_checked`.
     """
-    plain: Any = stored
-    if codec:
-        try:
-            plain = pa.Codec(_CODEC_NAMES[codec]).decompress(stored, page.plain_bytes, asbytes=True)
-        except (pa.ArrowException, OSError) as error:
-            raise _DamagedError(f"its dictionary cannot be decompressed: {error}") from error
+    plain = _decompressed(stored, page, codec)
     at = entries = 0
     if width is not None:
         entries, rest = divmod(len(plain), width)
@@ -581,5 +590,27 @@ def _check_dictionary(stored: bytes, page: _PageHeader, codec: int, width: int |
         while at < len(plain):
             at += 4 + int.from_bytes(plain[at : at + 4], "little")
             entries += 1
-    if len(plain) != page.plain_bytes or at != len(plain) or entries != page.values:
+    if at != len(plain) or entries != page.values:
         raise _DamagedError(f"its dictionary has {entries} entries, and {page.values} by its header")
+
+
+def _decompressed(stored: bytes, page: _PageHeader, codec: int) -> bytes:
+    """The bytes of a page before compression.
+
+    Args:
+        stored: Its bytes.
+        page: Its header.
+        codec: Parquet's number of the codec.
+
+    Raises:
+        _DamagedError: They cannot be decompressed to as many bytes as the header says.
+    """
+    plain: bytes = stored
+    if codec:
+        try:
+            plain = pa.Codec(_CODEC_NAMES[codec]).decompress(stored, page.plain_bytes, asbytes=True)
+        except (pa.ArrowException, OSError) as error:
+            raise _DamagedError(f"a page cannot be decompressed: {error}") from error
+    if len(plain) != page.plain_bytes:
+        raise _DamagedError(f"a page has {len(plain)} bytes, and {page.plain_bytes} by its header")
+    return plain

@@ -279,6 +279,7 @@ def test_only_files_of_the_same_schema_are_copied(source: Path, wanted: pa.Schem
         {"data_page_version": "2.0"},
         {"use_dictionary": False, "column_encoding": {"n": "DELTA_BINARY_PACKED"}},
         {"use_dictionary": False, "column_encoding": {"x": "BYTE_STREAM_SPLIT"}},
+        {"write_page_checksum": False},
     ],
     ids=str,
 )
@@ -292,7 +293,8 @@ def test_other_writers_of_the_same_columns_are_copied(tmp_path: Path) -> None:
     path = tmp_path / "other.parquet"
     # Field ids, a stored Arrow schema, page indexes, bloom filters, size statistics: none of it matters.
     fields = [field.with_metadata({"PARQUET:field_id": str(number)}) for number, field in enumerate(SCHEMA)]
-    pq.write_table(some_rows(schema=pa.schema(fields)), path, write_page_index=True, store_schema=True)
+    rows = some_rows(schema=pa.schema(fields))
+    pq.write_table(rows, path, write_page_index=True, store_schema=True, write_page_checksum=True)
     assert list(groups_of(path, SCHEMA)) == [0]
 
 
@@ -431,6 +433,25 @@ def test_damaged_pages_are_not_copied(source: Path, tmp_path: Path) -> None:
         source.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
         with pytest.raises(HoodieCorruptedDataException, match=r"source\.parquet is damaged in column .*checksum"):
             copy_whole(source, tmp_path / "new.parquet")
+
+
+def test_damaged_pages_without_checksum_are_not_copied(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Only the first pages of some columns are looked at before.
+    monkeypatch.setattr("hoodie.io.parquet.splicing.row_groups._first_page_is_known", lambda *_: True)
+    write_source(source, some_rows(), write_page_checksum=False)
+    copy_whole(source, tmp_path / "new.parquet")
+    metadata = pq.read_metadata(source).row_group(0)
+    place = next(
+        chunk.data_page_offset + chunk.total_compressed_size
+        for chunk in map(metadata.column, range(metadata.num_columns))
+        if chunk.path_in_schema == "_hoodie_record_key"
+    )
+    data = source.read_bytes()
+    source.write_bytes(data[: place - 40] + bytes(40) + data[place:])
+    with pytest.raises(HoodieCorruptedDataException, match=r"_hoodie_record_key: a page (cannot be decompressed|has)"):
+        copy_whole(source, tmp_path / "new.parquet")
 
 
 def header_places(path: Path) -> list[int]:
