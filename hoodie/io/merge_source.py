@@ -25,7 +25,14 @@ from hoodie.common.model.record_columns import (
 from hoodie.io.parquet.parquet_footer import Footer
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.parquet.parquet_writer import copied_form, writer_options
-from hoodie.io.parquet.splicing import RowGroupEdit, StoredChunks, StoredColumns, StoredRowGroup, splicing_pays
+from hoodie.io.parquet.splicing import (
+    RowGroupEdit,
+    StoredChunks,
+    StoredColumns,
+    StoredRowGroup,
+    decoded_bytes,
+    splicing_pays,
+)
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.storage.storage import HoodieStorage
 
@@ -43,6 +50,8 @@ _BYTES_OF_CODE = 4.0
 """The bytes of a value in a dictionary, when it is decoded."""
 _LONG_VALUE = 1 << 14
 """Columns of longer values are not held in memory as they are stored."""
+_MOST_DECODED_BYTES = 64 << 20
+"""Row groups of which more bytes would be in memory are decoded, some rows at a time."""
 _ROWS_OF_PAGE = 20_000
 """The most rows of a page, as Arrow writes them."""
 
@@ -283,7 +292,7 @@ class MergeSource:
         found = {}
         for number, touched in likely.items():
             follows = appends and number == len(row_groups) - 1
-            if number in stored and _share_of_values(touched, stored[number], follows) <= MOST_EDITED:
+            if number in stored and self._is_edited(stored[number], touched, follows):
                 found[number] = RowGroupEdit(
                     stored[number],
                     self._schema,
@@ -295,6 +304,13 @@ class MergeSource:
                     options=writer_options(self._config, ()),
                 )
         return found
+
+    def _is_edited(self, stored: StoredRowGroup, touched: npt.NDArray[np.int64], follows: bool) -> bool:
+        share = _share_of_values(touched, stored, follows)
+        if share > MOST_EDITED:
+            return False
+        # Without changes nothing is decoded.
+        return share == 0 or decoded_bytes(stored, self._schema, self._reader.read_at) <= _MOST_DECODED_BYTES
 
     def parts(
         self,

@@ -88,6 +88,8 @@ def rows(numbers: np.ndarray, seed: int) -> pa.Table:
             "flag": some((numbers_ % 2 == 0).tolist(), pa.bool_()),
             "list": some([[int(number), None] for number in numbers_], pa.list_(pa.int64())),
             "pair": some([{"a": int(number), "b": "x"} for number in numbers_], PAIR),
+            "blob": some([b"blob %d" % number for number in rng.integers(0, 9, count)], pa.binary()),
+            "words": some([{"a": 1, "b": f"word {number}"} for number in rng.integers(0, 5, count)], PAIR),
         }
     )  # fmt: skip
 
@@ -206,11 +208,32 @@ def test_a_column_whose_dictionary_is_full_stays_one(tmp_path: Path, edited: lis
         before = stored_column(newest(tmp_path / "t"), "code")
         assert not before.is_plain
         assert not before.is_dictionary
-        client.upsert(coded(np.array([ROWS // 2]), 2).set_column(14, "code", pa.array(["another"])))
+        client.upsert(coded(np.array([ROWS // 2]), 2).drop_columns("code").append_column("code", pa.array(["another"])))
     after = stored_column(newest(tmp_path / "t"), "code")
     assert len(edited) == 1
     assert not after.is_plain
     assert after.chunk.plain_bytes <= 1.01 * before.chunk.plain_bytes
+
+
+def test_row_groups_that_would_take_much_memory_are_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: list[int]
+) -> None:
+    path = new_table(tmp_path / "t", **SMALL_PAGES)
+    group = stored_column(newest(path), "word")
+    assert group.is_dictionary
+    with open(newest(path), "rb") as file:
+
+        def read_at(count: int, offset: int) -> bytes:
+            file.seek(offset)
+            return file.read(count)
+
+        assert group.decoded_bytes(read_at, "t") == ROWS * (len("word 11") + 4)
+    for limit, count in ((100_000, 0), (10_000_000, 1)):
+        monkeypatch.setattr(merge_source, "_MOST_DECODED_BYTES", limit)
+        with local_client(path, **SMALL_PAGES) as client:
+            client.upsert(rows(np.array([5]), 2))
+        assert len(edited) == count
+        assert len(content(path)) == ROWS
 
 
 def stored_columns(path: Path) -> list[StoredColumn]:

@@ -10,6 +10,7 @@ The rest of hoodie uses these names::
     StoredRowGroup  a row group of an old file that is like that
     RowGroupEdit    such a row group with changes of few rows
     RowChanges      these changes
+    decoded_bytes   what such changes hold in memory, beside the stored bytes
 
 Inside, `column_chunks` describes columns as in a footer, `row_groups`
 says which row groups are copied, and copies their pages, and `changed_statistics` tells the statistics of a column of
@@ -17,7 +18,7 @@ which few values change.
 """
 
 from hoodie.io.parquet.splicing.column_chunks import StoredChunks, StoredColumns
-from hoodie.io.parquet.splicing.row_group_edits import RowChanges, RowGroupEdit
+from hoodie.io.parquet.splicing.row_group_edits import RowChanges, RowGroupEdit, decoded_bytes
 from hoodie.io.parquet.splicing.row_groups import CopiedForm, ReadAt, StoredRowGroup, row_groups_to_copy
 from hoodie.io.parquet.splicing.splicing_writer import SplicingWriter, splicing_pays
 
@@ -30,6 +31,7 @@ __all__ = [
     "StoredChunks",
     "StoredColumns",
     "StoredRowGroup",
+    "decoded_bytes",
     "row_groups_to_copy",
     "splicing_pays",
 ]

@@ -49,6 +49,7 @@ ConstantColumn: TypeAlias = Callable[[pa.Field, str, int], ColumnChunk]
 _Chunks: TypeAlias = dict[tuple[str, ...], ColumnChunk]
 """The path of each leaf -> its chunk."""
 
+_BYTES_OF_NUMBER = 4
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
@@ -75,7 +76,7 @@ class RowChanges:
 class RowGroupEdit:
     """A row group of an old file with some changes, to be written to the next one.
 
-    Memory: the stored bytes of the row group and one decoded column, if a row changes; otherwise some MB.
+    Memory: if a row changes, the stored bytes of the row group and `decoded_bytes`; otherwise some MB.
 
     Args:
         stored: The row group.
@@ -237,6 +238,28 @@ class RowGroupEdit:
                 return _PlainColumn(leaves[0], field, self._source, path, self._options)
             return _FlatColumn(leaves[0], field, self._source, path, self._options)
         return _NestedColumn(leaves, field, self._source, path, self._options, self._read_column)
+
+
+def decoded_bytes(stored: StoredRowGroup, schema: pa.Schema, source: ReadAt) -> int:
+    """The most bytes of the columns that an edit decodes as a whole.
+
+    Args:
+        stored: The row group.
+        schema: Its columns.
+        source: The bytes of its file; dictionaries are read.
+
+    Raises:
+        HoodieCorruptedDataException: A dictionary is damaged.
+    """
+    found = 0
+    for column in stored.columns:
+        if column.is_flat and column.is_plain:
+            continue
+        if column.is_flat and _FlatColumn.stays_numbers(column, schema.field(column.path[0]).type):
+            found += column.chunk.rows * _BYTES_OF_NUMBER
+        else:
+            found += column.decoded_bytes(source, stored.path)
+    return found
 
 
 class _EditedColumn(ABC):
@@ -424,12 +447,21 @@ class _PlainColumn(_EditedColumn):
 class _FlatColumn(_EditedColumn):
     """A flat column with a dictionary: it is decoded as a whole, and texts stay numbers of the dictionary's entries."""
 
+    @staticmethod
+    def stays_numbers(leaf: StoredColumn, data_type: pa.DataType) -> bool:
+        """Whether values in memory are numbers of entries.
+
+        Args:
+            leaf: The column.
+            data_type: Its type.
+        """
+        return leaf.is_dictionary and (pa.types.is_string(data_type) or pa.types.is_binary(data_type))
+
     def __init__(
         self, leaf: StoredColumn, field: pa.Field, source: ReadAt, path: str, options: Mapping[str, Any]
     ) -> None:
         super().__init__([leaf], field, source, path, options)
-        as_texts = leaf.is_dictionary and pa.types.is_string(field.type)
-        self._values = self._decoded(self.unchanged()[leaf.path], as_texts)
+        self._values = self._decoded(self.unchanged()[leaf.path], self.stays_numbers(leaf, field.type))
 
     def values_at(self, rows: Rows) -> pa.Array:
         return _plain(self._values.take(pa.array(rows)))
@@ -565,7 +597,7 @@ def _changed_dictionary(
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
 
 
 def _joined(first: pa.Array | None, second: pa.Array | None) -> pa.Array | None:

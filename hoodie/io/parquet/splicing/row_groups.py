@@ -77,6 +77,8 @@ _MAY_BE_OF_DICTIONARIES = {3: {TRUE, FALSE}}
 _ENCODINGS_OF_LEVELS = frozenset({3, 4})
 _WIDTHS = {1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
 """Parquet's types of numbers -> bytes of a value."""
+_BYTES_OF_OFFSET = 4
+"""The bytes of the length of a text in a page, and of its offset in memory."""
 _CODEC_NAMES = {number: name for name, number in CODECS.items()}
 _BY_TYPE = {1: Field(STRUCT, {})}
 """The order of each column's values in statistics that can be relied on."""
@@ -155,6 +157,27 @@ class StoredColumn:
     def page_count(self) -> int:
         """The number of pages."""
         return sum(int(entry[3].value) for entry in self.chunk.metadata[_PAGES].value.items)
+
+    def decoded_bytes(self, source: ReadAt, path: str) -> int:
+        """The most bytes that all values take in memory, each by itself.
+
+        Args:
+            source: The bytes of the file, of which a dictionary is read.
+            path: The file, for messages.
+
+        Raises:
+            HoodieCorruptedDataException: The dictionary is damaged.
+        """
+        values = int(self.chunk.metadata[_VALUES].value)
+        plain_bytes = max(int(self.chunk.plain_bytes), values * (_width_of(self.leaf) or 1))
+        if _DICTIONARY_OFFSET not in self.chunk.metadata or _width_of(self.leaf) is not None:
+            return plain_bytes
+        with self._named_damage(path):
+            pages = _Pages(source, self.start, self.chunk)
+            page = _PageHeader.of(pages.header()[0], True)
+            stored = b"".join(pages.body(page.stored_bytes))
+            _, _, longest = _texts_of(_decompressed(stored, page, self.chunk.metadata[_CODEC].value))
+        return max(plain_bytes, values * (longest + _BYTES_OF_OFFSET))
 
     def copy(self, source: ReadAt, target: pa.NativeFile, path: str) -> Struct:
         """Append the pages to another file; returns Parquet's ``ColumnChunk`` for its footer.
@@ -582,16 +605,24 @@ def _check_dictionary(stored: bytes, page: _PageHeader, codec: int, width: int |
         width: See `_checked`.
     """
     plain = _decompressed(stored, page, codec)
-    at = entries = 0
     if width is not None:
         entries, rest = divmod(len(plain), width)
         at = len(plain) - rest
     else:
-        while at < len(plain):
-            at += 4 + int.from_bytes(plain[at : at + 4], "little")
-            entries += 1
+        entries, at, _ = _texts_of(plain)
     if at != len(plain) or entries != page.values:
         raise _DamagedError(f"its dictionary has {entries} entries, and {page.values} by its header")
+
+
+def _texts_of(plain: bytes) -> tuple[int, int, int]:
+    """The number of texts in a dictionary, the place behind the last one, and the bytes of the longest one."""
+    count = at = longest = 0
+    while at < len(plain):
+        length = int.from_bytes(plain[at : at + _BYTES_OF_OFFSET], "little")
+        at += _BYTES_OF_OFFSET + length
+        longest = max(longest, length)
+        count += 1
+    return count, at, longest
 
 
 def _decompressed(stored: bytes, page: _PageHeader, codec: int) -> bytes:
