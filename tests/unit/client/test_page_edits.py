@@ -24,6 +24,7 @@ from hoodie.io.parquet.parquet_writer import copied_form
 from hoodie.io.parquet.splicing import RowGroupEdit
 from hoodie.io.parquet.splicing.row_groups import StoredColumn
 from hoodie.storage.storage_factory import open_storage
+from tests.support.hookable_storage import Faults, FaultyStorage, run_with_faults, use_for_local_files
 from tests.support.table_builder import local_client
 
 pytestmark = pytest.mark.usefixtures("splices_small_files")
@@ -285,3 +286,47 @@ def test_a_damaged_page_that_would_be_copied_fails_the_write(tmp_path: Path) -> 
     ):
         client.upsert(rows(np.array([5]), 2))
     assert newest(path) == file
+
+
+@pytest.mark.parametrize("how", ["before", "after", "torn"])
+def test_a_process_that_dies_at_any_storage_call_leaves_the_old_rows_or_the_new_ones(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch, edited: list[int]
+) -> None:
+    # One row group has a change of one row; of another one each row has an incoming one.
+    properties = {"parquet_block_size": "150000", **SMALL_PAGES}
+    first = new_table(tmp_path / "first", **properties)
+    group = pq.ParquetFile(newest(first)).metadata.row_group(0).num_rows
+    assert group < ROWS
+    old = {number: 1 for number in range(ROWS)}
+    changed = [*range(group), ROWS - 1, ROWS]
+    new = old | dict.fromkeys(changed, 2)
+
+    def found(path: Path) -> dict[int, int]:
+        rows_found = hoodie.read_table(str(path), columns=["id", "ts"])
+        assert rows_found.num_rows == len(set(rows_found["id"].to_pylist()))
+        return {
+            int(key[4:]): ts for key, ts in zip(rows_found["id"].to_pylist(), rows_found["ts"].to_pylist(), strict=True)
+        }
+
+    def upsert(path: Path) -> None:
+        with local_client(path, **properties) as client:
+            client.upsert(rows(np.array(changed), 2))
+
+    counted = Path(shutil.copytree(first, tmp_path / "counted"))
+    faults = Faults()
+    with monkeypatch.context() as patch:
+        use_for_local_files(patch, FaultyStorage)
+        assert run_with_faults(faults, lambda: upsert(counted)) is None
+    assert found(counted) == new
+    assert edited
+    data_calls = [number for number, (name, *_) in enumerate(faults.calls, 1) if ".parquet" in name]
+    for fail_at in data_calls:
+        path = Path(shutil.copytree(first, tmp_path / f"{fail_at}"))
+        with monkeypatch.context() as patch:
+            use_for_local_files(patch, FaultyStorage)
+            error = run_with_faults(Faults(fail_at, how), lambda path=path: upsert(path))
+        assert error is not None
+        assert found(path) == old
+        upsert(path)
+        assert found(path) == new
+        shutil.rmtree(path)
