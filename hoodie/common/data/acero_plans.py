@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 try:
     from pyarrow._acero import AggregateNodeOptions, Declaration, FilterNodeOptions, TableSourceNodeOptions
 except ImportError:
+    # A release of pyarrow whose private module has other names.
     from pyarrow.acero import AggregateNodeOptions, Declaration, FilterNodeOptions, TableSourceNodeOptions
 
 

@@ -173,7 +173,7 @@ class StoredColumn:
         if _DICTIONARY_OFFSET not in self.chunk.metadata or _width_of(self.leaf) is not None:
             return plain_bytes
         with self._named_damage(path):
-            pages = _Pages(source, self.start, self.chunk)
+            pages = _Pages(source, self.start, self.chunk, self.chunk.values_offset)
             page = _PageHeader.of(pages.header()[0], True)
             stored = b"".join(pages.body(page.stored_bytes))
             _, _, longest = _texts_of(_decompressed(stored, page, self.chunk.metadata[_CODEC].value))
