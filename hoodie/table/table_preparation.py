@@ -14,6 +14,7 @@ from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep
+from hoodie.metadata.reader.index_definition_file import DEFINITIONS_FOLDER
 from hoodie.storage.storage_path import join, parent
 from hoodie.table.action.rollback.failed_writes import FailedWrites
 from hoodie.table.table_session import TableSession
@@ -122,6 +123,7 @@ def temporary_file_folders(snapshot: TableSnapshot) -> tuple[str, ...]:
         parent(snapshot.heartbeat_path("0")),
         snapshot.active_timeline.layout.active_path(snapshot.meta_path),
         join(snapshot.meta_path, TEMP_FOLDER_NAME),
+        *([join(snapshot.meta_path, DEFINITIONS_FOLDER)] if snapshot.may_have(DEFINITIONS_FOLDER) else []),
         join(snapshot.meta_path, snapshot.table_config.archive_folder),
         *MetadataTable(snapshot).folders(),
     )

@@ -398,7 +398,7 @@ def test_a_temporary_file_that_another_writer_deleted_is_told_with_the_clock(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("folder", ["", ".heartbeat", ".temp", "the timeline", "its archive"])
+@pytest.mark.parametrize("folder", ["", ".heartbeat", ".temp", ".index_defs", "the timeline", "its archive"])
 def test_a_commit_deletes_what_killed_processes_left_in_the_timeline_folder(tmp_path: Path, folder: str) -> None:
     base_path = str(tmp_path / "t")
     rows = pa.table({"id": ["a"], "v": [1]})
