@@ -43,7 +43,7 @@ OF_MINIMUMS := tests/contract $(addprefix tests/unit/,avro client/test_table_wri
 HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
 PIP := -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup quickstart test test-slow test-version-6 test-merge-on-read test-zones check format test-spark35 test-minimums test-pyarrow soak interop interop-smoke bench bench-hudi bench-charts docs dist clean
+.PHONY: help setup quickstart test test-slow test-version-6 test-merge-on-read test-zones check format test-spark35 test-minimums test-pyarrow soak interop interop-smoke bench bench-hudi bench-hudi-inputs bench-charts docs dist clean
 
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
@@ -61,7 +61,8 @@ help:
 	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers, all slow cases"
 	@echo "make interop        tests beside real Hudi 0.15.0, 1.0.2 and 1.2.0; interop-smoke: a part of them"
 	@echo "make bench          the quick benchmarks; bench-charts saves and draws figures in docs/benchmarks"
-	@echo "make bench-hudi     4M rows beside real Hudi 1.2.0 on Spark 3.5: a quarter of an hour; bench-charts draws its figures too"
+	@echo "make bench-hudi     4M rows beside real Hudi 1.2.0 on Spark 3.5: half an hour; bench-charts draws its figures too"
+	@echo "make bench-hudi-inputs upserts of 10% to all rows, inserts and deletes of half, beside real Hudi: hours"
 	@echo "make docs           the site of the pages, with search and API reference, in build/site"
 	@echo "make dist           wheel and sdist in dist/, checked; the programs of README and cookbook run with the wheel alone"
 	@echo "make setup          only make .venv; make clean removes all environments"
@@ -175,8 +176,15 @@ bench: .venv/.benchmarks
 
 bench-hudi: .venv35/.stamp
 	.ci/fetch_bundles
-	$(JAVA35) HOODIE_HUDI_BUNDLE=$(HUDI_1_2) $(PY35) -m benchmarks.spark_upsert --index SIMPLE,BLOOM,BUCKET --profile \
-		--json docs/benchmarks/spark_upsert.json
+	$(JAVA35) HOODIE_HUDI_BUNDLE=$(HUDI_1_2) $(PY35) -m benchmarks.spark_upsert --profile \
+		--index SIMPLE,BLOOM,BUCKET,RECORD_INDEX --json docs/benchmarks/spark_upsert.json
+
+bench-hudi-inputs: .venv35/.stamp
+	.ci/fetch_bundles
+	$(JAVA35) HOODIE_HUDI_BUNDLE=$(HUDI_1_2) $(PY35) -m benchmarks.spark_upsert --engines hoodie,hudi --profile \
+		--index SIMPLE,BLOOM,BUCKET,RECORD_INDEX --fractions 0.1,0.2,0.4,0.6,1 --json docs/benchmarks/spark_upsert_inputs.json
+	$(JAVA35) HOODIE_HUDI_BUNDLE=$(HUDI_1_2) $(PY35) -m benchmarks.spark_upsert --engines hoodie,hudi --profile \
+		--index SIMPLE,BLOOM,BUCKET,RECORD_INDEX --fractions 0.5 --operations insert,delete
 
 bench-charts: .venv/.benchmarks
 	@git diff --quiet HEAD -- . ':!docs/benchmarks' || { echo "commit or undo your changes first: charts name the commit that they measure" >&2; exit 1; }

@@ -28,7 +28,7 @@ __all__ = ["Bar", "Curves", "Panel", "draw", "measured_commit", "panels_of"]
 
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"
 OURS, OTHERS, FLOOR = "#1f6f8b", "#b8bec6", "#5f6b7a"
-ENGINES = ("parquet ", "hoodie ", "hudi ")
+ENGINES = ("parquet ", "hoodie ", "connect ", "hudi ")
 _REVISION = re.compile(r"hoodie (?P<revision>[0-9a-f]{7,40})(?P<dirty>-dirty)?(?: of (?P<day>\d{4}-\d\d-\d\d))?")
 SECONDS = "seconds, median; the line shows the fastest and the slowest run"
 

@@ -9,7 +9,9 @@ process, the engines in turn. Its first call includes the imports, from byte cod
 reads the latest base files, by their names, with pyarrow's dataset: it lists nothing and knows no timeline, so it is
 left out for merge-on-read tables.
 
-hudi-rs is the module ``hudi_rs06``; it is left out where it cannot be imported.
+hudi-rs is the module ``hudi_rs06``; it is left out where it cannot be imported. Lines of hoodie have the ratios to
+hudi-rs, of the first call and of later ones, and that of its peak to the result, each with the goal: at most hudi-rs's
+time, 1.2 times the result, and for a key 0.06 s in later calls.
 """
 
 from __future__ import annotations
@@ -30,6 +32,10 @@ from typing import Any
 
 ENGINES = {"hoodie": "hoodie", "hudi-rs": "hudi_rs06", "pyarrow": "pyarrow"}
 MEGABYTE = 1 << 20
+MOST_OF_HUDI_RS, MOST_OF_RESULT, MOST_OF_KEY_SECONDS = 1.0, 1.2, 0.06
+LARGE_RESULT = 10
+"""Megabytes. The peak of a smaller result is that of the process."""
+KEY_READS = ("one key", "one record key", "read client")
 
 
 def reader(
@@ -158,6 +164,29 @@ def measured(engine: str, runs: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
+def compared(name: str, line: dict[str, float], peer: dict[str, float] | None) -> list[str]:
+    """The ratios and goals of a line of hoodie, as text.
+
+    Args:
+        name: The read.
+        line: The figures of hoodie.
+        peer: Those of hudi-rs, if it was measured.
+    """
+    # Imported here for the same reason as in `reader`.
+    from benchmarks.goals import ratio_and_goal
+
+    parts = []
+    for call in ("first", "later") if peer is not None else ():
+        ratio = line[call] / peer[call]
+        parts.append(f"{call} {ratio:.2f} x hudi-rs, {ratio_and_goal(ratio, MOST_OF_HUDI_RS)}")
+    if name in KEY_READS:
+        parts.append(f"later {line['later']:.3f} s, {ratio_and_goal(line['later'], MOST_OF_KEY_SECONDS)}")
+    elif line["result"] >= LARGE_RESULT:
+        ratio = line["peak"] / line["result"]
+        parts.append(f"peak {ratio:.2f} x the result, {ratio_and_goal(ratio, MOST_OF_RESULT)}")
+    return parts
+
+
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -176,10 +205,10 @@ def main() -> None:
         run_child(arguments.later, json.loads(arguments.child))
         return
     # Imported here for the same reason as in `reader`.
-    from benchmarks.measure import describe_machine
+    from benchmarks.measure import describe_load, describe_machine
 
     engines = [name for name in arguments.engines.split(",") if find_spec(ENGINES[name]) is not None]
-    machine = f"{describe_machine('pyarrow')}, load {os.getloadavg()[0]:.1f}"
+    machine = describe_machine("pyarrow")
     print(machine, flush=True)
     figures: dict[str, dict[str, dict[str, float]]] = {}
     options = dict(option.split("=", 1) for option in arguments.options)
@@ -215,9 +244,18 @@ def main() -> None:
                         f"{line['peak']:6.0f} {line['result']:6.0f}",
                         flush=True,
                     )
-    print(f"load {os.getloadavg()[0]:.1f}")
+                lines = figures[f"{table_type}, {name}"]
+                for text in compared(name, lines["hoodie"], lines.get("hudi-rs")) if "hoodie" in lines else ():
+                    print(f"{'':<30}{text}", flush=True)
+    print(describe_load())
     if arguments.json:
-        content = {"machine": machine, "rows": arguments.rows, "runs": arguments.runs, "reads": figures}
+        content = {
+            "machine": machine,
+            "load_after": describe_load(),
+            "rows": arguments.rows,
+            "runs": arguments.runs,
+            "reads": figures,
+        }
         Path(arguments.json).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 

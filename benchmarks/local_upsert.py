@@ -1,7 +1,8 @@
 """Compare the in-process client with pyarrow and other libraries: write 1M rows, upsert 100k, half of them new.
 
     python -m benchmarks.local_upsert [--rows 1000000] [--runs 5] [--peers deltalake,duckdb,lance,hudi_rs06]
-        [--indexes "SIMPLE,INMEMORY,BLOOM,RECORD_INDEX,RECORD_INDEX and statistics,BUCKET"] [--profile] [--json FILE]
+        [--indexes "SIMPLE,INMEMORY,BLOOM,RECORD_INDEX,RECORD_INDEX and statistics,BUCKET"]
+        [--parts upserts,one_file,merge_on_read,no_metadata,memory] [--profile] [--json FILE]
     python -m benchmarks.local_upsert --warm [--indexes INMEMORY,BUCKET] [--peers lance]
 
 The floor is the least work of any copy-on-write upsert, done with pyarrow: read the file, drop the rows whose key comes
@@ -17,6 +18,10 @@ the floor of the same rows.
 The peers do the same work in their own formats, and less as well: their functions name what they leave out. hudi-rs
 (the module ``hudi_rs06``) keeps a record index and statistics of columns, as ``RECORD_INDEX and statistics`` does.
 
+The parts ``merge_on_read`` (with a compaction) and ``no_metadata`` time other tables, beside hudi-rs alone. The part
+``memory`` runs writes in processes of their own, and prints their peak memory (``VmHWM``): above a process that holds
+the input, and of the whole process. At the end each goal is printed beside its figure.
+
 ``--warm`` times merge-on-read tables instead: clients that stay open write one row, and 100k rows, again and again, in
 turn with each other and with lance on one dataset. Each first upsert is not counted. BUCKET and ``INMEMORY in logs``
 append new rows too; INMEMORY puts them into base files.
@@ -25,9 +30,12 @@ append new rows too; INMEMORY puts them into base files.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,13 +43,27 @@ from contextlib import ExitStack
 from importlib.util import find_spec
 from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import hoodie
-from benchmarks.measure import Timing, copy, describe_machine, fresh, timed, trip_updates, trips, write_json
+from benchmarks.goals import Goal, goal_lines
+from benchmarks.local_read import resident
+from benchmarks.measure import (
+    Timing,
+    copy,
+    describe_load,
+    describe_machine,
+    fresh,
+    timed,
+    trip_updates,
+    trips,
+    write_json,
+)
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, HoodieWriteResult
 
 PARTITIONS = ("partitionpath",)
@@ -49,6 +71,8 @@ DICTIONARY_COLUMNS = ["partitionpath", "rider", "driver"]
 BUCKETS = 2
 IN_LOGS = " in logs"
 STATISTICS = " and statistics"
+WITHOUT_METADATA = " without metadata table"
+SAME_AS_HUDI_RS = f"RECORD_INDEX{STATISTICS}"
 DELETED_KEYS = 1000
 WHERE = "rider = 'rider-00042'"
 """Rows of all file groups, one in 10,000."""
@@ -83,8 +107,15 @@ def client(base_path: str, index: str = "SIMPLE") -> HoodieLocalWriteClient:
 
 
 def index_properties(index: str) -> dict[str, str]:
-    """The options of an index; ``INMEMORY in logs`` also appends new rows to log files."""
-    properties = {"hoodie.index.type": index.removesuffix(IN_LOGS).removesuffix(STATISTICS)}
+    """The options of an index; ``INMEMORY in logs`` also appends new rows to log files.
+
+    Args:
+        index: Its name, perhaps with `IN_LOGS`, `STATISTICS` or `WITHOUT_METADATA`.
+    """
+    name = index.removesuffix(IN_LOGS).removesuffix(STATISTICS).removesuffix(WITHOUT_METADATA)
+    properties = {"hoodie.index.type": name}
+    if index.endswith(WITHOUT_METADATA):
+        properties["hoodie.metadata.enable"] = "false"
     if index.endswith(STATISTICS):
         properties["hoodie.metadata.index.column.stats.enable"] = "true"
     if index == "BUCKET":
@@ -166,20 +197,117 @@ def lance_timings(folder: str, data: Mapping[str, pa.Table], runs: int) -> list[
     ]
 
 
+@attrs.frozen
+class FloorWriter:
+    """pyarrow, with one file.
+
+    Attributes:
+        name: The engine.
+        suffix: The end of the names of its timings.
+    """
+
+    name: str = "pyarrow"
+    suffix: str = " (floor)"
+
+    def create(self, path: str, table: pa.Table) -> None:
+        """Write a new file."""
+        floor_write(table, path)
+
+    def upsert(self, path: str, records: pa.Table) -> None:
+        """Write the file again, with the records."""
+        floor_upsert(path, records, path)
+
+
+@attrs.frozen
+class HoodieWriter:
+    """The in-process client, with a new client for each call.
+
+    Attributes:
+        index: As `index_properties` knows it.
+        table_type: The type of its tables.
+    """
+
+    index: str = "SIMPLE"
+    table_type: str = "COPY_ON_WRITE"
+
+    name = "hoodie"
+
+    @property
+    def suffix(self) -> str:
+        """The end of the names of its timings."""
+        return f" ({self.index})"
+
+    def create(self, path: str, table: pa.Table) -> None:
+        """Make a table of all rows."""
+        make_table(path, self.table_type)
+        with client(path, self.index) as writer:
+            writer.bulk_insert(table)
+
+    def upsert(self, path: str, records: pa.Table) -> None:
+        """Upsert rows."""
+        with client(path, self.index) as writer:
+            writer.upsert(records)
+
+    def compact(self, path: str) -> None:
+        """Merge log files into base files."""
+        with client(path, self.index) as writer:
+            if writer.compact() is None:
+                raise ValueError(f"hoodie compacted nothing of {path}")
+
+
+@attrs.frozen
+class HudiRsWriter:
+    """hudi-rs, with a table that is opened for each call.
+
+    Attributes:
+        table_type: ``cow`` or ``mor``.
+        metadata: Whether tables have a metadata table, with a record index and statistics of columns.
+    """
+
+    table_type: str = "cow"
+    metadata: bool = True
+
+    name = "hudi-rs"
+    suffix = ""
+
+    def create(self, path: str, table: pa.Table) -> None:
+        """Make a table of all rows."""
+        import hudi_rs06  # a peer, not a dependency
+
+        made = hudi_rs06.create(
+            path, ["uuid"], list(PARTITIONS), ["ts"], self.table_type, metadata=self.metadata,
+            record_index=self.metadata, hive_style=False,
+        )  # fmt: skip
+        made.append(table)
+
+    def upsert(self, path: str, records: pa.Table) -> None:
+        """Upsert rows."""
+        import hudi_rs06  # a peer, not a dependency
+
+        hudi_rs06.open(path).upsert(records)
+
+    def compact(self, path: str) -> None:
+        """Merge log files into base files."""
+        import hudi_rs06  # a peer, not a dependency
+
+        hudi_rs06.open(path).compact()
+
+
+Writer = HoodieWriter | HudiRsWriter
+
+
 def hudi_rs_timings(folder: str, data: Mapping[str, pa.Table], runs: int) -> list[Timing]:
     """hudi-rs: one writer, so it looks for no other writer's commit. It cleans nothing."""
     import hudi_rs06  # a peer, not a dependency
 
     path, base = f"{folder}/hudi_rs", f"{folder}/hudi_rs_base"
 
-    def create() -> None:
-        hudi_rs06.create(base, ["uuid"], list(PARTITIONS), ["ts"], "cow", hive_style=False).append(data["table"])
-
-    timings = [timed("hudi-rs create", runs, lambda: fresh(base), create)]
+    writer = HudiRsWriter()
+    timings = [timed("hudi-rs create", runs, lambda: fresh(base), lambda: writer.create(base, data["table"]))]
     for name in UPSERTS:
 
         def upsert(records: pa.Table = data[name]) -> None:
-            hudi_rs06.open(path).upsert(records)
+            writer.upsert(path, records)
 
         timings.append(timed(f"hudi-rs {name}", runs, lambda: copy(base, path), upsert))
     keys = data["delete"]
@@ -195,11 +323,7 @@ def hudi_rs_timings(folder: str, data: Mapping[str, pa.Table], runs: int) -> lis
     def update_by_filter() -> None:
         hudi_rs06.open(path).update(WHERE, pa.table({name: [value] for name, value in CHANGED.items()}))
 
-    changes = {
-        f"delete of {DELETED_KEYS:,} keys": delete,
-        "delete by a filter": delete_by_filter,
-        "update by a filter": update_by_filter,
-    }
+    changes = dict(zip(CHANGES, (delete, delete_by_filter, update_by_filter), strict=True))
     return [
         *timings,
         *(timed(f"hudi-rs {name}", runs, lambda: copy(base, path), change) for name, change in changes.items()),
@@ -207,6 +331,8 @@ def hudi_rs_timings(folder: str, data: Mapping[str, pa.Table], runs: int) -> lis
 
 
 UPSERTS = ("upsert", "upsert of all rows", "upsert of one row")
+CHANGES = (f"delete of {DELETED_KEYS:,} keys", "delete by a filter", "update by a filter")
+PARTS = ("upserts", "one_file", "merge_on_read", "no_metadata", "memory")
 PEERS = {"deltalake": delta_timings, "duckdb": duckdb_timings, "lance": lance_timings, "hudi_rs06": hudi_rs_timings}
 PEER_PACKAGES = ("deltalake", "duckdb", "pylance")
 
@@ -253,11 +379,7 @@ def time_hoodie(
         def update_by_filter(index: str = index) -> HoodieWriteResult:
             return hoodie.Table(path, properties=index_properties(index)).update(WHERE, CHANGED)
 
-        changes = {
-            f"delete of {DELETED_KEYS:,} keys": delete,
-            "delete by a filter": delete_by_filter,
-            "update by a filter": update_by_filter,
-        }
+        changes = dict(zip(CHANGES, (delete, delete_by_filter, update_by_filter), strict=True))
         for name, change in changes.items():
             show(timed(f"hoodie {name} ({index})", runs, lambda: copy(base, path), change), None)
     shutil.rmtree(path, ignore_errors=True)
@@ -278,6 +400,145 @@ def time_one_file(folder: str, table: pa.Table, one_row: pa.Table, runs: int, sh
 
     name = f"hoodie one row into one file of {table.num_rows:,}"
     show(timed(name, runs, lambda: copy(base, path), upsert), None)
+
+
+def time_kind(
+    folder: str, data: Mapping[str, pa.Table], writers: Sequence[Writer], kind: str, runs: int, show: Show
+) -> None:
+    """Time creation, an upsert and an upsert of one row of several writers; for merge-on-read a compaction too.
+
+    Args:
+        folder: For the tables.
+        data: ``table`` and the inputs of `UPSERTS`.
+        writers: hoodie, and perhaps hudi-rs.
+        kind: A word for the kind of tables, for the names of timings.
+        runs: The number of runs.
+        show: Called with each timing.
+    """
+    for writer in writers:
+        base, path, with_logs = (f"{folder}/{kind} {name}" for name in ("base", "run", "with logs"))
+
+        def name_of(work: str, writer: Writer = writer) -> str:
+            return f"{writer.name} {kind} {work}{writer.suffix}"
+
+        def create(writer: Writer = writer, base: str = base) -> None:
+            writer.create(base, data["table"])
+
+        show(timed(name_of("create"), runs, lambda base=base: fresh(base), create), None)
+        for work in ("upsert", "upsert of one row"):
+
+            def upsert(writer: Writer = writer, path: str = path, records: pa.Table = data[work]) -> None:
+                writer.upsert(path, records)
+
+            show(timed(name_of(work), runs, lambda base=base, path=path: copy(base, path), upsert), None)
+        if kind != MERGE_ON_READ:
+            continue
+        copy(base, with_logs)
+        writer.upsert(with_logs, data["upsert"])
+
+        def compact(writer: Writer = writer, path: str = path) -> None:
+            writer.compact(path)
+
+        name = name_of("compaction")
+        show(timed(name, runs, lambda start=with_logs, path=path: copy(start, path), compact), None)
+    for name in ("base", "run", "with logs"):
+        shutil.rmtree(f"{folder}/{kind} {name}", ignore_errors=True)
+
+
+def peaks_of(folder: str, data: Mapping[str, pa.Table], with_hudi_rs: bool, runs: int) -> dict[str, dict[str, float]]:
+    """Peak memory of writes, each in a process of its own, in MB: medians.
+
+    Args:
+        folder: For the tables and inputs.
+        data: ``table`` and ``upsert``.
+        with_hudi_rs: Whether to measure hudi-rs too.
+        runs: The number of runs of each.
+
+    Returns:
+        Name of the write -> ``above`` a process that holds the input, and of the ``whole`` process.
+    """
+    inputs = {}
+    for work, name in (("create", "table"), ("upsert", "upsert")):
+        inputs[work] = f"{folder}/{work}.parquet"
+        pq.write_table(data[name], inputs[work])
+    found: dict[str, dict[str, float]] = {}
+    for kind, engine, arguments in MEASURED:
+        if engine == "hudi-rs" and not with_hudi_rs:
+            continue
+        writer, base, path = WRITERS[engine](*arguments), f"{folder}/memory", f"{folder}/memory_run"
+        for work in ("create", "upsert"):
+            measured = []
+            for _ in range(runs):
+                for other in (base, path) if work == "create" else (path,):
+                    if os.path.isfile(other):
+                        os.remove(other)
+                    fresh(other)
+                if work == "upsert":
+                    (shutil.copyfile if os.path.isfile(base) else copy)(base, path)
+                specification = json.dumps([engine, arguments, work, base if work == "create" else path, inputs[work]])
+                call = [sys.executable, "-m", "benchmarks.local_upsert", "--child", specification]
+                done = subprocess.run(call, stdout=subprocess.PIPE, check=True, text=True)
+                measured.append(json.loads(done.stdout))
+            name = f"{writer.name} {kind}{work}{writer.suffix}"
+            found[name] = {
+                key: round(statistics.median(one[key] for one in measured) / (1 << 20), 1) for key in measured[0]
+            }
+            print(f"{name:<68} {found[name]['above']:7.0f} MB above the input, whole {found[name]['whole']:7.0f} MB")
+    return found
+
+
+def write_once(engine: str, arguments: list[Any], work: str, path: str, records: str) -> None:
+    """Write in this process, and print its peak memory as JSON (Linux)."""
+    writer = WRITERS[engine](*arguments)
+    table = pq.read_table(records).combine_chunks()
+    pa.default_memory_pool().release_unused()
+    # The peak starts again: reading the input is not part of it.
+    Path("/proc/self/clear_refs").write_text("5")
+    held = resident("VmRSS")
+    getattr(writer, work)(path, table)
+    print(json.dumps({"above": resident("VmHWM") - held, "whole": resident("VmHWM")}))
+
+
+MERGE_ON_READ, NO_METADATA = "merge-on-read", "no-metadata"
+WRITERS: dict[str, Callable[..., FloorWriter | Writer]] = {
+    "pyarrow": FloorWriter,
+    "hoodie": HoodieWriter,
+    "hudi-rs": HudiRsWriter,
+}
+MEASURED: Sequence[tuple[str, str, list[Any]]] = (
+    ("", "pyarrow", []),
+    ("", "hoodie", ["SIMPLE"]),
+    ("", "hoodie", [SAME_AS_HUDI_RS]),
+    ("", "hudi-rs", []),
+    (f"{MERGE_ON_READ} ", "hoodie", [SAME_AS_HUDI_RS, "MERGE_ON_READ"]),
+    (f"{MERGE_ON_READ} ", "hudi-rs", ["mor"]),
+)
+"""The kind of table, the engine and the arguments of its writer, of each peak."""
+
+
+def goals_of(rows: int) -> list[Goal]:
+    """The goals of the in-process client, in the order of the table.
+
+    Args:
+        rows: The number of rows of the table.
+    """
+    write, upsert, all_rows = (f"pyarrow {name} (floor)" for name in ("write", *UPSERTS[:2]))
+    goals = [Goal("hoodie bulk_insert", 1.2, write), Goal("hoodie bulk_insert (BUCKET)", 1.4, write)]
+    goals += [Goal(f"hoodie upsert ({index})", 0.95, upsert) for index in ("SIMPLE", "INMEMORY", "BLOOM")]
+    goals += [Goal("hoodie upsert (BUCKET)", 1.4, upsert)]
+    goals += [Goal("hoodie upsert (RECORD_INDEX)", 1.1, "hoodie upsert (BLOOM)")]
+    goals += [Goal(f"hoodie upsert of all rows ({index})", 1.2, all_rows) for index in ("SIMPLE", "BUCKET")]
+    goals += [Goal(f"hoodie one row into one file of {rows:,}", 0.1)]
+    goals += [Goal(f"hoodie bulk_insert ({SAME_AS_HUDI_RS})", 3, "hudi-rs create", True)]
+    goals += [Goal(f"hoodie {name} ({SAME_AS_HUDI_RS})", 3, f"hudi-rs {name}", True) for name in UPSERTS]
+    for index in ("SIMPLE", SAME_AS_HUDI_RS):
+        goals += [Goal(f"hoodie {name} ({index})", 2, f"hudi-rs {name}", True) for name in CHANGES]
+    for kind, index, works in (
+        (MERGE_ON_READ, SAME_AS_HUDI_RS, ("create", "upsert", "upsert of one row", "compaction")),
+        (NO_METADATA, f"SIMPLE{WITHOUT_METADATA}", ("create", "upsert", "upsert of one row")),
+    ):
+        goals += [Goal(f"hoodie {kind} {work} ({index})", 3, f"hudi-rs {kind} {work}", True) for work in works]
+    return goals
 
 
 def time_warm(folder: str, table: pa.Table, indexes: list[str], with_lance: bool, runs: int) -> list[Timing]:
@@ -336,7 +597,15 @@ def main() -> None:
     parser.add_argument("--warm", action="store_true", help="time merge-on-read clients that stay open, beside lance")
     parser.add_argument("--indexes", default=f"SIMPLE,INMEMORY,BLOOM,RECORD_INDEX,RECORD_INDEX{STATISTICS},BUCKET")
     parser.add_argument("--peers", default=",".join(PEERS), help="those to time where they are installed; may be empty")
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.child:
+        write_once(*json.loads(arguments.child))
+        return
+    parts = arguments.parts.split(",")
+    if strange := [part for part in parts if part not in PARTS]:
+        parser.error(f"--parts: {', '.join(strange)}: give some of {', '.join(PARTS)}")
     rows, runs = arguments.rows, arguments.runs
     table = trips(rows).combine_chunks()
     incoming = trip_updates(table, rows // 20, rows // 20)
@@ -356,23 +625,28 @@ def main() -> None:
         if arguments.warm:
             with_lance = "lance" in arguments.peers.split(",") and find_spec("lance") is not None
             time_warm(folder, table, arguments.indexes.split(","), with_lance, runs)
+            print(describe_load())
             return
         single, new = f"{folder}/floor.parquet", f"{folder}/new.parquet"
         deleted = table.select(["uuid", *PARTITIONS]).slice(0, DELETED_KEYS)
         all_rows = trip_updates(table, rows, 0)
         data = {"table": table, "delete": deleted}
         data |= dict(zip(UPSERTS, (incoming, all_rows, one_row), strict=True))
+        peers = [peer for peer in arguments.peers.split(",") if peer]
+        with_hudi_rs = "hudi_rs06" in peers and find_spec("hudi_rs06") is not None
         write = timed("pyarrow write (floor)", runs, lambda: None, lambda: floor_write(table, single))
         show(write, None)
         floors = {"table": write}
-        for name in UPSERTS[:2]:
+        for name in UPSERTS[:2] if "upserts" in parts else ():
             floors[name] = timed(
                 f"pyarrow {name} (floor)", runs, lambda: None, lambda name=name: floor_upsert(single, data[name], new)
             )
             show(floors[name], None)
-        time_hoodie(folder, data, list(filter(None, arguments.indexes.split(","))), runs, floors, show)
-        time_one_file(folder, table, one_row, runs, show)
-        for peer in filter(None, arguments.peers.split(",")):
+        if "upserts" in parts:
+            time_hoodie(folder, data, list(filter(None, arguments.indexes.split(","))), runs, floors, show)
+        if "one_file" in parts:
+            time_one_file(folder, table, one_row, runs, show)
+        for peer in peers if "upserts" in parts else ():
             if find_spec(peer) is None:
                 print(f"{peer}: left out, it is not installed")
                 continue
@@ -380,9 +654,19 @@ def main() -> None:
                 PEERS[peer](folder, data, runs), chain(floors.values(), repeat(None)), strict=False
             ):
                 show(timing, other)
+        for part, kind, indexes, type_of_table, of_hudi_rs in (
+            ("merge_on_read", MERGE_ON_READ, ("SIMPLE", SAME_AS_HUDI_RS), "MERGE_ON_READ", HudiRsWriter("mor")),
+            ("no_metadata", NO_METADATA, (f"SIMPLE{WITHOUT_METADATA}",), "COPY_ON_WRITE", HudiRsWriter("cow", False)),
+        ):
+            if part in parts:
+                writers: list[Writer] = [HoodieWriter(index, type_of_table) for index in indexes]
+                time_kind(folder, data, [*writers, *([of_hudi_rs] if with_hudi_rs else [])], kind, runs, show)
+        peaks = peaks_of(folder, data, with_hudi_rs, runs) if "memory" in parts else {}
     os.sync()
+    print(*goal_lines(goals_of(rows), timings), describe_load(), sep="\n")
     if arguments.json:
-        write_json(arguments.json, machine, {"rows": rows, "upsert_rows": incoming.num_rows, "runs": runs}, timings)
+        sizes = {"rows": rows, "upsert_rows": incoming.num_rows, "runs": runs}
+        write_json(arguments.json, machine, sizes, timings, peak_mb=peaks)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import pyarrow as pa
 __all__ = [
     "Timing",
     "cpu_seconds",
+    "describe_load",
     "describe_machine",
     "exponent",
     "steps_of",
@@ -146,15 +147,29 @@ def cpu_seconds() -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def timed(name: str, runs: int, prepare: Callable[[], object], run: Callable[[], object]) -> Timing:
-    """Time ``run`` several times, each after ``prepare``, which is not timed; takes the steps from its results."""
+def timed(
+    name: str,
+    runs: int,
+    prepare: Callable[[], object],
+    run: Callable[[], object],
+    cpu_clock: Callable[[], float] = time.process_time,
+) -> Timing:
+    """Time ``run`` several times, each after ``prepare``, which is not timed; takes the steps from its results.
+
+    Args:
+        name: What is timed.
+        runs: The number of runs.
+        prepare: Called before each run.
+        run: The work.
+        cpu_clock: The CPU seconds so far: those of this process, or with `cpu_seconds` of its session.
+    """
     seconds, cpu, steps = [], [], []
     for _ in range(runs):
         prepare()
-        started, used = time.perf_counter(), time.process_time()
+        started, used = time.perf_counter(), cpu_clock()
         result = run()
         seconds.append(time.perf_counter() - started)
-        cpu.append(time.process_time() - used)
+        cpu.append(cpu_clock() - used)
         steps.append(steps_of(result))
     return Timing(name, seconds, steps, cpu=cpu)
 
@@ -169,9 +184,20 @@ def exponent(factors: Sequence[float], seconds: Sequence[float]) -> float:
     return float(np.polyfit(np.log(factors), np.log(seconds), 1)[0])
 
 
-def write_json(path: str, machine: str, sizes: dict[str, int], timings: Iterable[Timing]) -> None:
-    """Write all figures of a program to a file."""
-    figures = {"machine": machine, "sizes": sizes, "timings": [timing.to_json() for timing in timings]}
+def write_json(
+    path: str, machine: str, sizes: dict[str, int], timings: Iterable[Timing], **more: dict[str, Any]
+) -> None:
+    """Write all figures of a program to a file, with the load of the machine after it.
+
+    Args:
+        path: The file.
+        machine: The text of `describe_machine`, made before the first run: it has the load before.
+        sizes: Numbers of rows and runs.
+        timings: All timings.
+        more: Further figures by name.
+    """
+    figures = {"machine": machine, "load_after": describe_load(), "sizes": sizes}
+    figures |= {"timings": [timing.to_json() for timing in timings], **more}
     Path(path).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
@@ -228,7 +254,10 @@ def copy(source: str, target: str) -> str:
 
 
 def describe_machine(*packages: str) -> str:
-    """The cores, Python and package versions, and the project's revision with its date."""
+    """The cores, Python and package versions, the project's revision with its date, and the load of the machine now.
+
+    Call this before the first run, and `describe_load` after the last one.
+    """
     found = []
     for package in packages:
         try:
@@ -239,7 +268,19 @@ def describe_machine(*packages: str) -> str:
     # Figures that another program has just saved are no change of what is measured.
     changed = git("diff", "--name-only", "HEAD", "--", ":/", ":(exclude,top)docs/benchmarks")
     revision = f"{git('describe', '--always')}{'-dirty' if changed else ''} of {git('show', '-s', '--format=%cs')}"
-    return f"{cores} cores, Python {platform.python_version()}, hoodie {revision}, {', '.join(found)}"
+    return (
+        f"{cores} cores, Python {platform.python_version()}, hoodie {revision}, {', '.join([*found, describe_load()])}"
+    )
+
+
+def describe_load() -> str:
+    """The load of the machine: how many processes ran or waited, on average over the last one and five minutes.
+
+    A load above the number of cores before a program means that other work disturbs it. After a program, its own work
+    is part of it.
+    """
+    one, five, _ = os.getloadavg()
+    return f"load {one:.1f} ({five:.1f} over 5 minutes)"
 
 
 def git(*arguments: str) -> str:

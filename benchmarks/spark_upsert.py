@@ -1,15 +1,16 @@
 """Compare hoodie and real Hudi on the same Spark: bulk insert of 4M rows, upsert of 400k (half new), upsert of one row.
 
-    python -m benchmarks.spark_upsert [--rows 4000000] [--runs 3] [--engines parquet,hoodie,hudi]
+    python -m benchmarks.spark_upsert [--rows 4000000] [--runs 3] [--engines parquet,hoodie,connect,hudi]
         [--index SIMPLE,BLOOM,BUCKET,RECORD_INDEX] [--buckets 8] [--table-type COPY_ON_WRITE] [--fractions 0.1,0.2,1]
         [--operations upsert,insert,delete] [--first] [--profile] [--json FILE]
 
-Both engines write table version 9 with a metadata table.
+Both engines write table version 9 with a metadata table; the program stops if a table is another one.
 
 Each engine runs in its own process, one after the other, in the environment of this program (PySpark 3.5 for real Hudi,
-whose bundle HOODIE_HUDI_BUNDLE names). ``parquet`` is plain ``df.write.parquet`` of the same data. Both engines use the
-same index. SIMPLE and BLOOM read the same bulk insert; BUCKET has its own, with ``--buckets`` file groups in each of
-the three partitions.
+whose bundle HOODIE_HUDI_BUNDLE names). ``parquet`` is plain ``df.write.parquet`` of the same data. ``connect`` is
+hoodie on a session of Spark Connect (PySpark 4 with its packages), whose server runs on the same machine:
+``--engines hoodie,connect`` tells what Connect costs. All engines use the same index. SIMPLE and BLOOM read the same
+bulk insert; BUCKET has its own, with ``--buckets`` file groups in each of the three partitions.
 
 With ``--table-type MERGE_ON_READ`` both engines write log files, and the changes are compacted at the end, which is
 timed as well. BUCKET appends new rows too; other indexes put them into base files.
@@ -44,6 +45,7 @@ from benchmarks.measure import (
     Timing,
     copy,
     cpu_seconds,
+    describe_load,
     describe_machine,
     fresh,
     steps_of,
@@ -58,6 +60,7 @@ OPERATIONS = ("upsert", "insert", "delete")
 UPSERTS = ("upsert", "upsert again", "one row")
 TABLE_TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
 DRIVER_MEMORY = os.environ.get("HOODIE_DRIVER_MEMORY", "6g")
+TABLE_VERSION = 9
 
 
 def make_data(folder: Path, rows: int, fractions: Sequence[float] = (), operations: Sequence[str] = ()) -> None:
@@ -82,12 +85,18 @@ def make_data(folder: Path, rows: int, fractions: Sequence[float] = (), operatio
             pq.write_table(data.slice(low, high - low), folder / name / f"{part}.parquet")
 
 
-def session(jar: str | None):
-    """A session with local[2], as for the figures to beat."""
+def session(jar: str | None, connect: bool = False):
+    """A session with local[2], as for the figures to beat.
+
+    Args:
+        jar: A bundle of real Hudi.
+        connect: Whether it is a session of Spark Connect, which starts a server of its own.
+    """
     from pyspark.sql import SparkSession  # not installed everywhere
 
+    builder = SparkSession.builder.remote("local[2]") if connect else SparkSession.builder.master("local[2]")
     builder = (
-        SparkSession.builder.master("local[2]").config("spark.driver.memory", DRIVER_MEMORY)
+        builder.config("spark.driver.memory", DRIVER_MEMORY)
         .config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.parquet.compression.codec", "snappy")
         .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
@@ -194,12 +203,28 @@ def compile_modules() -> None:
         compileall.compile_dir(folder, quiet=2)
 
 
-ENGINES = {"parquet": ParquetEngine, "hoodie": HoodieEngine, "hudi": HudiEngine}
+ENGINES = {"parquet": ParquetEngine, "hoodie": HoodieEngine, "connect": HoodieEngine, "hudi": HudiEngine}
+BESIDE = {"hoodie": "hudi", "connect": "hoodie"}
+"""The engine whose timing of the same run is compared with that of an engine."""
 
 
 def open_engine(name: str, table_type: str):
     """The engine on a new session."""
-    return ENGINES[name](session(os.environ.get("HOODIE_HUDI_BUNDLE") if name == "hudi" else None), table_type)
+    jar = os.environ.get("HOODIE_HUDI_BUNDLE") if name == "hudi" else None
+    return ENGINES[name](session(jar, name == "connect"), table_type)
+
+
+def check_table(path: str) -> None:
+    """Stop if a table is not of version 9, or has no metadata table: engines would do different work.
+
+    Args:
+        path: The base path.
+    """
+    properties = Path(path, ".hoodie", "hoodie.properties").read_text(encoding="utf-8").splitlines()
+    if f"hoodie.table.version={TABLE_VERSION}" not in properties:
+        raise SystemExit(f"{path} is not of version {TABLE_VERSION}")
+    if not Path(path, ".hoodie", "metadata", ".hoodie", "hoodie.properties").exists():
+        raise SystemExit(f"{path} has no metadata table")
 
 
 def timed_write(engine, operation: str, df, path: str, index: str, buckets: int) -> tuple[float, float, object]:
@@ -224,6 +249,7 @@ def run_first(step: str, name: str, data: str, work: str, index: str, buckets: i
     if step == "make":
         engine.prepare(fresh(base))
         timed_write(engine, "bulk_insert", engine.spark.read.parquet(f"{data}/base"), base, index, buckets)
+        check_table(base)
     else:
         frame = engine.spark.read.parquet(f"{data}/upsert")
         *spent, result = timed_write(engine, "upsert", frame, path, index, buckets)
@@ -238,6 +264,7 @@ def run_fractions(name: str, data: str, work: str, runs: int, index: str, bucket
     base, path = f"{work}/{name}_{index}_base", f"{work}/{name}_{index}"
     engine.prepare(fresh(base))
     timed_write(engine, "bulk_insert", frames["base"], base, index, buckets)
+    check_table(base)
     copy(base, path)
     timed_write(engine, "upsert", frames["one"], path, index, buckets)
     for number in range(runs):
@@ -277,6 +304,7 @@ def run_engine(name: str, data: str, work: str, runs: int, indexes: list[str], b
                     *spent, result = write(operation, inputs.get(operation, "upsert"), path, index)
                     show(f"{operation} ({index})", number, *spent, steps_of(result))
         if engine.upserts:
+            check_table(base)
             count = engine.spark.read.parquet(*glob.glob(f"{base}/*/*/*/*.parquet")).count()
             show(f"rows of {insert}", 0, count, 0.0, [])
 
@@ -303,12 +331,45 @@ def children(arguments: argparse.Namespace, indexes: list[str]) -> Iterator[tupl
         yield from ((name, index, ["--step", "time"]) for name, index in writers)
 
 
+def run_child(name: str, index: str, folder: str, *options: str) -> Iterator[tuple[str, float, float, list]]:
+    """Run an engine in a process of its own; yields operation, seconds, CPU seconds and steps of each timing.
+
+    Args:
+        name: The engine.
+        index: One or more of `INDEXES`, with commas.
+        folder: It has the inputs in ``data``, and gets the tables.
+        options: Further arguments of this program.
+    """
+    command = [sys.executable, "-m", "benchmarks.spark_upsert", "--index", index, *options]
+    command += ["--child", name, f"{folder}/data", folder]
+    child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, start_new_session=True)
+    for line in child.stdout.splitlines():
+        if line.startswith("["):
+            _, operation, _, seconds, cpu, its_steps = json.loads(line)
+            yield operation, seconds, cpu, its_steps
+
+
+def beside(timing: Timing, peer: Timing) -> str:
+    """The ratio of a timing to that of another engine, by seconds and by CPU seconds, as text.
+
+    Args:
+        timing: Of hoodie, or of hoodie on Spark Connect.
+        peer: Of the engine that `BESIDE` names: Hudi, or hoodie without Connect.
+    """
+    times, cpu = peer.median / timing.median, statistics.median(peer.cpu) / statistics.median(timing.cpu)
+    engine = peer.name.partition(" ")[0]
+    if engine == "hudi":
+        return f"   {times:5.2f} times faster than hudi, {cpu:.2f} times less CPU"
+    return f"   {1 / times:5.2f} times the seconds of {engine}, {1 / cpu:.2f} times its CPU"
+
+
 def main() -> None:
     """Run every engine and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    description = f"{__doc__.splitlines()[0]} Tables are of version {TABLE_VERSION}, with a metadata table."
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--engines", default="parquet,hoodie,hudi")
+    parser.add_argument("--engines", default="parquet,hoodie,hudi", help=f"some of {','.join(ENGINES)}")
     parser.add_argument("--index", default="SIMPLE", help=f"one or more of {','.join(INDEXES)}")
     parser.add_argument("--buckets", type=int, default=8, help="file groups of each partition with BUCKET")
     parser.add_argument("--table-type", default=TABLE_TYPES[0], choices=TABLE_TYPES)
@@ -323,6 +384,8 @@ def main() -> None:
     indexes = arguments.index.split(",")
     if strange := [index for index in indexes if index not in INDEXES]:
         parser.error(f"--index: {', '.join(strange)}: give some of {', '.join(INDEXES)}")
+    if strange := [name for name in arguments.engines.split(",") if name not in ENGINES]:
+        parser.error(f"--engines: {', '.join(strange)}: give some of {', '.join(ENGINES)}")
     operations = arguments.operations.split(",")
     if strange := [operation for operation in operations if operation not in OPERATIONS]:
         parser.error(f"--operations: {', '.join(strange)}: give some of {', '.join(OPERATIONS)}")
@@ -343,32 +406,24 @@ def main() -> None:
         fractions = [float(part) for part in arguments.fractions.split(",") if part]
         make_data(Path(folder) / "data", arguments.rows, fractions, operations)
         for name, index, step in children(arguments, indexes):
-            command = [sys.executable, "-m", "benchmarks.spark_upsert", "--runs", str(arguments.runs), *step]
-            command += ["--index", index, "--buckets", str(arguments.buckets), "--table-type"]
-            command += [arguments.table_type, "--child", name, f"{folder}/data", folder]
-            child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, start_new_session=True)
-            for line in child.stdout.splitlines():
-                if not line.startswith("["):
-                    continue
-                engine, operation, _, seconds, cpu, its_steps = json.loads(line)
+            options = ["--runs", str(arguments.runs), *step, "--buckets", str(arguments.buckets)]
+            options += ["--table-type", arguments.table_type]
+            for operation, seconds, cpu, its_steps in run_child(name, index, folder, *options):
                 if operation.startswith("rows"):
                     if seconds != arguments.rows:
-                        raise SystemExit(f"{engine}, {operation}: {seconds:,} rows are stored, not {arguments.rows:,}")
+                        raise SystemExit(f"{name}, {operation}: {seconds:,} rows are stored, not {arguments.rows:,}")
                     continue
-                timing = found.setdefault((engine, operation), Timing(f"{engine} {operation}", []))
+                timing = found.setdefault((name, operation), Timing(f"{name} {operation}", []))
                 timing.seconds.append(seconds)
                 timing.cpu.append(cpu)
                 timing.steps.append(its_steps)
     for (engine, operation), timing in found.items():
         floor = found.get(("parquet", operation.split(" (")[0]))
-        peer = found.get(("hudi", operation))
-        faster = ""
-        if peer:
-            less = statistics.median(peer.cpu) / statistics.median(timing.cpu)
-            faster = f"   {peer.median / timing.median:5.2f} times faster than hudi, {less:.2f} times less CPU"
-        print(timing.line(floor) + faster if engine == "hoodie" else timing.line())
+        peer = found.get((BESIDE.get(engine, ""), operation))
+        print(timing.line(floor if engine == "hoodie" else None) + (beside(timing, peer) if peer else ""))
         if arguments.profile and timing.profile:
             print(*timing.profile_lines(), sep="\n")
+    print(describe_load())
     if arguments.json:
         sizes = {"rows": arguments.rows, "runs": arguments.runs}
         if "BUCKET" in indexes:
