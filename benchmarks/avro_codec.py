@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.measure import Timing, describe_machine, timing, trips, write_json
+from benchmarks.measure import Timing, describe_load, describe_machine, timing, trips, write_json
 from hoodie.avro.columnar_block import decode_avro_block, encode_avro_block
 from hoodie.avro.columnar_encoder import encode_records
 from hoodie.avro.schema_converters import to_avro
@@ -252,6 +252,7 @@ def main() -> None:
         if peer is not None:
             print(line(peer, ours))
             timings.append(peer)
+    print(describe_load())
     if arguments.json:
         write_json(arguments.json, machine, {"rows": arguments.rows, "bytes": len(content)}, timings)
 

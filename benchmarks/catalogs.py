@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import gc
 import logging
-import os
 import resource
 import shutil
 import tempfile
@@ -28,7 +27,7 @@ from typing import Any
 import pyarrow as pa
 
 import hoodie
-from benchmarks.measure import Timing, describe_machine, timing, write_json
+from benchmarks.measure import Timing, describe_load, describe_machine, timing, write_json
 
 _SYNC = "hoodie.datasource.hive_sync."
 _WRITE = {
@@ -204,8 +203,8 @@ def main() -> None:
     parser.add_argument("--catalogs", default="fake,glue,hive")
     parser.add_argument("--json")
     arguments = parser.parse_args()
-    print(describe_machine("thriftpy2", "boto3", "moto"))
-    print(f"load {os.getloadavg()[0]:.1f}", flush=True)
+    machine = describe_machine("thriftpy2", "boto3", "moto")
+    print(machine, flush=True)
     catalogs = arguments.catalogs.split(",")
     found: list[list[Timing]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -216,7 +215,7 @@ def main() -> None:
                 )
         if "hive" in catalogs:
             found += measure_hive(folder, arguments.real_partitions, arguments.touched, arguments.runs)
-    print(f"load {os.getloadavg()[0]:.1f}")
+    print(describe_load())
     print(
         f"{arguments.partitions} partitions ({arguments.real_partitions} in the real metastore), {arguments.touched} "
         "touched by the commit"
@@ -231,7 +230,7 @@ def main() -> None:
             "real_partitions": arguments.real_partitions,
             "touched": arguments.touched,
         }
-        write_json(arguments.json, describe_machine(), sizes, [one for timings in found for one in timings])
+        write_json(arguments.json, machine, sizes, [one for timings in found for one in timings])
 
 
 if __name__ == "__main__":

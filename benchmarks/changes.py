@@ -28,7 +28,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.measure import Timing, cpu_seconds, describe_machine, trip_updates, trips, write_json
+from benchmarks.measure import Timing, cpu_seconds, describe_load, describe_machine, trip_updates, trips, write_json
 from benchmarks.spark_upsert import session
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -234,7 +234,7 @@ def main() -> None:
         ours, theirs = (found.get((name, "upsert with change data")) for name in ("spark", "hudi"))
         if ours and theirs:
             print(f"upserts with change data on Spark: {theirs.median / ours.median:.1f} times faster than Hudi")
-    print(f"load {os.getloadavg()[0]:.1f}")
+    print(describe_load())
     if given.json:
         write_json(given.json, machine, {"rows": given.rows, "commits": given.commits}, found.values())
 

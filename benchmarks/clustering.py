@@ -40,7 +40,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import hoodie
-from benchmarks.measure import Timing, copy, describe_machine, fresh, trips, write_json
+from benchmarks.measure import Timing, copy, describe_load, describe_machine, fresh, trips, write_json
 from benchmarks.memory import peak_bytes
 from hoodie.config.layout_optimize_config import LayoutOptimizationStrategy, SpatialCurveCompositionStrategyType
 from hoodie.execution.bulkinsert.row_order import RowOrder
@@ -323,6 +323,7 @@ def main() -> None:
         for way in ways:
             parts = (f"{one} {way[one]:,.4g} ({ways[0][one] / way[one]:.2f})" for one in way if one != "way")
             print(f"{way['way']:<36} {'   '.join(parts)}")
+        print(describe_load())
         if arguments.json:
             timings_of_tables = [timing.to_json() for pair in pairs for timing in pair]
             shown = {"machine": machine, "timings": timings_of_tables, "shares": ways}
@@ -330,7 +331,7 @@ def main() -> None:
         return
     if arguments.box:
         before, after = of_boxes(rows, arguments.runs)
-        print(before.line(), after.line(before), sep="\n")
+        print(before.line(), after.line(before), describe_load(), sep="\n")
         if arguments.json:
             write_json(arguments.json, machine, {"rows": rows}, [before, after])
         return
@@ -351,6 +352,7 @@ def main() -> None:
                     f"CPU s   peak {figure['peak_share']:.2f} of {arguments.limit_mb} MB{verdict}",
                     flush=True,
                 )
+    print(describe_load())
     if arguments.json:
         found = {"machine": machine, "timings": [timing.to_json() for timing in timings], "memory": figures}
         Path(arguments.json).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

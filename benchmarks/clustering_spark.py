@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 import hoodie
-from benchmarks.measure import Timing, copy, cpu_seconds, describe_machine, trips, write_json
+from benchmarks.measure import Timing, copy, cpu_seconds, describe_load, describe_machine, trips, write_json
 from benchmarks.spark_upsert import open_engine
 
 COLUMNS = ("rider", "begin_lat")
@@ -136,6 +136,7 @@ def main() -> None:
         peer = found.get(("hudi", layout)) if engine != "hudi" else None
         faster = f"   {peer.median / timing.median:5.2f} times faster than hudi" if peer else ""
         print(timing.line() + faster)
+    print(describe_load())
     if arguments.json:
         write_json(arguments.json, machine, {"rows": arguments.rows, "commits": arguments.commits}, found.values())
 

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from benchmarks.measure import Timing, copy, describe_machine, trip_updates, trips, write_json
+from benchmarks.measure import Timing, copy, describe_load, describe_machine, trip_updates, trips, write_json
 from benchmarks.memory import peak_bytes
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 
@@ -76,7 +76,8 @@ def main() -> None:
         compact(arguments.compact)
         return
     factors = [int(factor) for factor in arguments.factors.split(",")]
-    print(describe_machine("pyarrow", "numpy"))
+    machine = describe_machine("pyarrow", "numpy")
+    print(machine)
     timings, peaks = [], []
     with tempfile.TemporaryDirectory() as folder:
         for factor in factors:
@@ -102,9 +103,10 @@ def main() -> None:
             f"{factor / factors[0]:.0f} times the rows: {timing.median / timings[0].median:.2f} times the time, "
             f"{peak / peaks[0]:.2f} times the peak (target: at most {ALLOWED_GROWTH})"
         )
+    print(describe_load())
     if arguments.json:
         sizes = {"rows": arguments.rows, "factors": arguments.factors, "share": arguments.share}
-        write_json(arguments.json, describe_machine("pyarrow", "numpy"), sizes, timings)
+        write_json(arguments.json, machine, sizes, timings)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 
 import pyarrow as pa
 
-from benchmarks.measure import describe_machine
+from benchmarks.measure import describe_load, describe_machine
 from hoodie import HoodieWriteConfig
 from hoodie.index.external.database_index import HoodieDatabaseIndex
 from hoodie.index.external.location_store import LocationStore, claimed_keys
@@ -81,6 +81,7 @@ def main() -> None:
             print(name)
             with index.store_factory().open() as store:
                 measure(store, arguments.rows, arguments.keys, arguments.runs)
+    print(describe_load())
 
 
 if __name__ == "__main__":

@@ -20,7 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.measure import Timing, copy, describe_machine, fresh, timed, trip_updates, trips, write_json
+from benchmarks.measure import (
+    Timing,
+    copy,
+    describe_load,
+    describe_machine,
+    fresh,
+    timed,
+    trip_updates,
+    trips,
+    write_json,
+)
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.client.write_result import HoodieWriteResult
 
@@ -102,6 +112,7 @@ def main() -> None:
             for timing in (insert, upsert, local):
                 timings.append(timing)
                 print(f"    {timing.line()}", flush=True)
+    print(describe_load())
     if arguments.json:
         write_json(arguments.json, machine, {"rows": rows, "upsert_rows": incoming.num_rows, "runs": runs}, timings)
 

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.measure import Timing, describe_machine, timing, trips, write_json
+from benchmarks.measure import Timing, describe_load, describe_machine, timing, trips, write_json
 from hoodie.io.hfile.data_block import decode_data_block, encoded_entries
 from hoodie.io.hfile.hfile_reader import HFileReader, open_hfile
 from hoodie.io.hfile.hfile_writer import encode_hfile
@@ -103,6 +103,7 @@ def main() -> None:
         ]
     for found_timing, entries in measured:
         print(line(found_timing, entries))
+    print(describe_load())
     if arguments.json:
         sizes = {"entries": count, "bytes": len(data)}
         write_json(arguments.json, machine, sizes, [found_timing for found_timing, _ in measured])

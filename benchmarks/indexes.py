@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.measure import copy, describe_machine
+from benchmarks.measure import copy, describe_load, describe_machine
 from benchmarks.scaling import make_table, rows
 from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
@@ -117,6 +117,7 @@ def main() -> None:
                     flush=True,
                 )
                 shutil.rmtree(run)
+    print(describe_load())
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(figures, file, indent=1)

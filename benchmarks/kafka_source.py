@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from benchmarks.measure import Timing, describe_machine, write_json
+from benchmarks.measure import Timing, describe_load, describe_machine, write_json
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.utilities.config.streamer_properties import StreamerProperties
@@ -200,6 +200,7 @@ def main() -> None:
         for timing in timings:
             floor = None if timing is timings[0] else timings[0]
             print(f"{timing.line(floor)}   {arguments.rows / timing.median:,.0f} messages a second", flush=True)
+    print(describe_load())
     if arguments.json:
         write_json(arguments.json, machine, {"rows": arguments.rows, "message_bytes": round(size)}, timings)
 

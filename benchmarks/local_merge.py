@@ -20,7 +20,7 @@ import pyarrow as pa
 
 import hoodie
 from benchmarks.local_upsert import make_table
-from benchmarks.measure import copy, describe_machine, fresh, trip_updates, trips
+from benchmarks.measure import copy, describe_load, describe_machine, fresh, trip_updates, trips
 
 Merge = Callable[[hoodie.Table, pa.Table], object]
 MERGES: dict[str, Merge] = {
@@ -88,6 +88,7 @@ def main() -> None:
     for name, times in taken.items():
         cpu, clock = (statistics.median(values) for values in zip(*times, strict=True))
         print(f"{name:50}{cpu:8.2f}{clock:8.2f}{cpu / upsert:16.2f}")
+    print(describe_load())
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.local_upsert import make_table
-from benchmarks.measure import Timing, copy, describe_machine, trip_updates, trips, write_json
+from benchmarks.measure import Timing, copy, describe_load, describe_machine, trip_updates, trips, write_json
 from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
 from hoodie.avro.schema_converters import to_avro
 from hoodie.common.fs.file_names import make_log_file_name
@@ -130,7 +130,8 @@ def main() -> None:
                 readers = with_logs(target, updates, arguments.commits, block_format, bool(suffix))
                 name = f"logs of {block_format} blocks{suffix}"
                 reads[name] = lambda readers=readers: rows_read(readers)  # type: ignore[misc]
-        print(describe_machine("pyarrow", "numpy"))
+        machine = describe_machine("pyarrow", "numpy")
+        print(machine)
         sizes = f"{arguments.rows} rows in {len(slices)} file groups, {updates.num_rows} of them"
         print(f"{sizes} in {arguments.commits} log files each")
         found = {name: read() for name, read in reads.items()}
@@ -153,9 +154,10 @@ def main() -> None:
             for name, values in found_of.items()
         }
         print(f"{what}:", ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()))
+    print(describe_load())
     if arguments.json:
         sizes = {"rows": arguments.rows, "updates": updates.num_rows, "commits": arguments.commits}
-        write_json(arguments.json, describe_machine("pyarrow", "numpy"), sizes, timings.values())
+        write_json(arguments.json, machine, sizes, timings.values())
 
 
 if __name__ == "__main__":

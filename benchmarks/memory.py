@@ -10,7 +10,8 @@ peaks more than 10% above the peak with the smallest table.
     python -m benchmarks.memory --keys 4000000,40000000 [--json FILE]
 
 With ``--keys``, each upsert has so many new keys, which Spark makes, and goes into a table of a million rows: the keys
-of all rows must not come to the driver. Then the driver's JVM has ``-Xmx1g``, and two executors have 3 GB each.
+of all rows must not come to the driver. Then the driver's JVM has ``-Xmx1g``, and two executors have 3 GB each. CPU
+seconds are those of all processes, executors included.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hoodie
-from benchmarks.measure import copy, describe_machine, trips
+from benchmarks.measure import copy, cpu_seconds, describe_load, describe_machine, trips
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -98,10 +99,11 @@ def upsert(path: str, records: str) -> None:
     config = HoodieWriteConfig.from_properties(
         path, {"hoodie.parquet.block.size": 120 << 20, "hoodie.parquet.small.file.limit": 0}
     )
-    started = time.perf_counter()
+    started, used = time.perf_counter(), cpu_seconds()
     with SparkRDDWriteClient(spark, config) as client:
         client.upsert(frame_of(spark, records))
-    print(json.dumps({"seconds": time.perf_counter() - started, "driver": peak_bytes("self")}), flush=True)
+    seconds, cpu = time.perf_counter() - started, cpu_seconds() - used
+    print(json.dumps({"seconds": seconds, "cpu": cpu, "driver": peak_bytes("self")}), flush=True)
 
 
 def frame_of(spark: Any, records: str) -> Any:
@@ -138,7 +140,7 @@ def of_keys(me: list[str], counts: list[int], folder: str) -> list[dict[str, obj
         rows = hoodie.read_table(f"{folder}/run", columns=["ts"]).num_rows
         if rows != max(count, 1_000_000):
             raise SystemExit(f"{rows:,} rows instead of {count:,}")
-        figure = {"keys": count, "seconds": round(printed["seconds"], 1)}
+        figure = {"keys": count, "seconds": round(printed["seconds"], 1), "cpu_seconds": round(printed["cpu"], 1)}
         figure |= {f"{kind}_mb": round(peak / (1 << 20), 1) for kind, peak in peaks.items()}
         figures.append(figure)
         print("  ".join(f"{name} {value:,}" for name, value in figure.items()), flush=True)
@@ -188,7 +190,8 @@ def watch(command: list[str]) -> tuple[dict[str, float], dict[str, int]]:
     """Run a process; return its last output, and the largest peak of each kind of process below it."""
     peaks = {"worker": 0, "jvm": 0}
     with tempfile.TemporaryFile("w+") as output:
-        child = subprocess.Popen(command, stdout=output)
+        # A session of its own: `cpu_seconds` counts the processes of a session.
+        child = subprocess.Popen(command, stdout=output, start_new_session=True)
         while child.poll() is None:
             for process in descendants(child.pid):
                 line = command_line(process)
@@ -230,9 +233,10 @@ def main() -> None:
     if arguments.keys:
         with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
             found = of_keys(me, [int(text) for text in arguments.keys.split(",")], folder)
+        print(describe_load())
         if arguments.json:
             with open(arguments.json, "w") as file:
-                json.dump({"machine": machine, "figures": found}, file, indent=2)
+                json.dump({"machine": machine, "load_after": describe_load(), "figures": found}, file, indent=2)
         return
     figures = []
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
@@ -258,18 +262,21 @@ def main() -> None:
                 figure[f"{kind}_mb"] = round(statistics.median(values), 1)
                 figure[f"{kind}_mb_spread"] = [round(values[0], 1), round(values[-1], 1)]
             figure["seconds"] = round(statistics.median(printed["seconds"] for printed, _ in runs), 2)
+            figure["cpu_seconds"] = round(statistics.median(printed["cpu"] for printed, _ in runs), 2)
             figures.append(figure)
             print_figure(figure, figures[0])
+    print(describe_load())
     if arguments.json:
+        saved = {"machine": machine, "load_after": describe_load(), "runs": arguments.runs, "figures": figures}
         with open(arguments.json, "w") as file:
-            json.dump({"machine": machine, "runs": arguments.runs, "figures": figures}, file, indent=2)
+            json.dump(saved, file, indent=2)
 
 
 def print_figure(figure: dict[str, object], first: dict[str, object]) -> None:
     """Print one line, and whether the figure meets the target."""
     parts = [
         f"{figure['factor']:>3} x  {figure['files']:>3} files  {figure['table_mb']:>5} MB, largest row group "
-        f"{figure['row_group_mb']} MB, {figure['seconds']} s:"
+        f"{figure['row_group_mb']} MB, {figure['seconds']} s, {figure['cpu_seconds']} CPU s:"
     ]
     for kind in ("driver", "worker", "jvm"):
         low, high = figure[f"{kind}_mb_spread"]  # type: ignore[misc]

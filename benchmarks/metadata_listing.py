@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import hoodie
-from benchmarks.measure import describe_machine
+from benchmarks.measure import describe_load, describe_machine
 from hoodie.metadata.reader.decoded_files import DECODED_FILES
 from hoodie.storage import storage_factory
 from hoodie.storage.local_storage import LocalStorage
@@ -166,6 +166,7 @@ def main() -> int:
     arguments = parser.parse_args()
     LATENCY_SECONDS[0] = arguments.latency_ms / 1000
     results: dict[str, Any] = {"machine": describe_machine()}
+    print(results["machine"])
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/trips"
         build(path, arguments.files, arguments.partitions, arguments.version)
@@ -178,6 +179,7 @@ def main() -> int:
                 print(f"{name:10} {how:15} {seconds:7.3f} s {waiting:7.3f} s with latency {calls:6} calls", end=" ")
                 print(f"{found['files read']:6} files read")
                 print(f"{'':10} {found['calls']}")
+    print(describe_load())
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2))
     return 0

@@ -25,7 +25,7 @@ from unittest import mock
 import pyarrow as pa
 
 from benchmarks import metadata_simulation
-from benchmarks.measure import Timing, describe_machine, timing, trips, write_json
+from benchmarks.measure import Timing, describe_load, describe_machine, timing, trips, write_json
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.fs.file_names import make_base_file_name
 from hoodie.common.model.column_range import HoodieColumnRange, ValueType
@@ -167,6 +167,7 @@ def main() -> None:
         for count in map(int, given.growth.split(",") if given.growth else ()):
             measure_growth(f"{folder}/{count}", count, given.runs)
         if given.growth:
+            print(describe_load())
             return
         path = Path(folder) / "t"
         make_table(path)
@@ -175,6 +176,7 @@ def main() -> None:
     for one in timings:
         count = int(one.name.split()[1])
         print(f"{one.line()}   {one.median / count * 1000:.2f} ms a file")
+    print(describe_load())
     if given.json:
         write_json(given.json, machine, {"files": given.files}, timings)
 

@@ -39,7 +39,7 @@ import pyarrow.dataset as ds
 
 import hoodie
 from benchmarks.local_upsert import make_table
-from benchmarks.measure import Timing, cpu_seconds, describe_machine, trip_updates, trips
+from benchmarks.measure import Timing, cpu_seconds, describe_load, describe_machine, trip_updates, trips
 from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -239,9 +239,9 @@ def main() -> None:
                 queries = process_queries(path, key, begin)
             if arguments.queries:
                 queries = {name: queries[name] for name in arguments.queries.split(",")}
-            print(f"load {os.getloadavg()}")
+            before = describe_load()
             timings = compare(queries, arguments.runs)
-            print(f"load {os.getloadavg()}")
+            print(f"{part}: {before} before, {describe_load()} after")
             figures[part] = {
                 name: {engine: timing.to_json() for engine, timing in engines.items()}
                 for name, engines in timings.items()

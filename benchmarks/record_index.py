@@ -20,7 +20,17 @@ from itertools import product
 from typing import Any
 
 from benchmarks.local_upsert import make_table
-from benchmarks.measure import Timing, copy, describe_machine, steps_of, timed, trip_updates, trips, write_json
+from benchmarks.measure import (
+    Timing,
+    copy,
+    describe_load,
+    describe_machine,
+    steps_of,
+    timed,
+    trip_updates,
+    trips,
+    write_json,
+)
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.metadata import HoodieBackedTableMetadata
 
@@ -148,6 +158,7 @@ def main() -> None:
             timings += [whole, *look_ups(folder, path, key, max(3, arguments.runs))]
         for timing in timings[-3:]:
             print(timing.line())
+    print(describe_load())
     if arguments.json:
         write_json(arguments.json, machine, {"rows": arguments.rows, "large": arguments.large}, timings)
 

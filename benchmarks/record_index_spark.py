@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Timing, copy, cpu_seconds, describe_machine, fresh, steps_of, write_json
+from benchmarks.measure import Timing, copy, cpu_seconds, describe_load, describe_machine, fresh, steps_of, write_json
 from benchmarks.spark_upsert import ENGINES, make_data, open_engine
 
 WRITERS = ("hoodie", "hudi")
@@ -148,6 +148,7 @@ def main() -> None:
         print(timing.line() + faster)
         if arguments.profile and timing.profile:
             print(*timing.profile_lines(), sep="\n")
+    print(describe_load())
     if arguments.json:
         write_json(arguments.json, machine, {"rows": arguments.rows, "runs": arguments.runs}, found.values())
 

@@ -1,7 +1,7 @@
 """The cost of writes as the table, its rows, the input and the cores grow, and the cost of planning on 10,000 files.
 
     python -m benchmarks.scaling [--parts table,input,columns,partitions,row_bytes,cores,files] [--runs 5]
-                                 [--unit-rows 200000] [--json FILE]
+                                 [--unit-rows 200000] [--table-version 9] [--json FILE]
 
 Each figure comes from its own process. Its seconds are those of the upsert alone (a new client, so caches are cold), in
 wall clock and CPU time; its peak memory (``VmHWM``) is that of the whole process. Ratios are of wall clock; on a busy
@@ -14,7 +14,8 @@ input   one table, and 1, 4, 16, 64 times as many rows to upsert, spread over al
 columns, partitions, row_bytes
         a first write, an upsert of one row and a read of tables of 1,000 rows with 32 to 2,048 columns, of 20,000 rows
         in 16 to 1,024 partitions, and of 16 rows of 160 KB to 10 MB; beside bare pyarrow, which writes one file, and
-        reads and writes it again.
+        reads and writes it again. ``--table-version 6`` makes tables of that version in these three parts: its format
+        wants statistics of all columns.
 cores   a bulk insert and an upsert on one core and on two, by ``taskset``.
 files   ``explain_upsert`` on a table of 10,000 base files in 100 partitions, made of hard links: it lists all of them
         (a global index) and reads all key ranges. Hard links are in the page cache, so the figure is that of the
@@ -41,7 +42,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hoodie
-from benchmarks.measure import copy, describe_machine, exponent, fresh, trips
+from benchmarks.measure import copy, describe_load, describe_machine, exponent, fresh, trips
 from benchmarks.memory import peak_bytes
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
@@ -49,6 +50,7 @@ from hoodie.engine.local_engine_context import LocalEngineContext
 PARTS = ("table", "input", "columns", "partitions", "row_bytes", "cores", "files")
 FACTORS = (1, 4, 16, 64)
 AXIS_CALLS = ("write", "upsert of one row", "read", "pyarrow write", "pyarrow read and write")
+AXIS_FLOORS = {"write": "pyarrow write", "upsert of one row": "pyarrow read and write"}
 FILES_OF_UNIT = 4
 LEAST_UNIT_ROWS = 20_000
 MOST_TIME, MOST_MEMORY, LEAST_SPEEDUP = 1.15, 1.10, 1.7
@@ -103,11 +105,11 @@ def _keys(count: int) -> pa.Array:
     return pa.array([f"{number:012}" for number in range(count)])
 
 
-def make_table(path: str) -> None:
-    """An empty table of trips."""
+def make_table(path: str, table_version: int | None = None) -> None:
+    """An empty table of trips; None makes one of the version that users get by default."""
     HoodieTableMetaClient.init_table(
         path, table_name="trips", record_key_fields=["uuid"], partition_fields=["partitionpath"],
-        ordering_fields=["ts"],
+        ordering_fields=["ts"], table_version=table_version,
     )  # fmt: skip
 
 
@@ -155,18 +157,19 @@ def run_upserts(path: str, index: str, *inputs: str) -> dict[str, Any]:
     return watch.figures() | {"steps": steps}
 
 
-def run_axis(path: str, axis: str, factor: str) -> dict[str, Any]:
+def run_axis(path: str, axis: str, factor: str, table_version: str | None = None) -> dict[str, Any]:
     """Write, upsert one row and read, then the same with pyarrow: `AXIS_CALLS`."""
+    version = None if table_version is None else int(table_version)
     table = AXES[axis][1](int(factor))
     one = table.slice(table.num_rows // 2, 1)
     watch = Watch()
     with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as other:
         # Modules are imported, and threads started, before the calls that count.
-        make_table(f"{other}/warm")
+        make_table(f"{other}/warm", version)
         with client(f"{other}/warm") as writer:
             writer.upsert(rows(0, 10, seed=1))
         hoodie.read_table(f"{other}/warm")
-        make_table(path)
+        make_table(path, version)
         for records in (table, one):
             with client(path) as writer, watch:
                 writer.upsert(records)
@@ -319,16 +322,20 @@ def part_input(folder: str, unit_rows: int, runs: int) -> dict[str, Any]:
     return figures
 
 
-def part_axis(folder: str, axis: str, runs: int) -> dict[str, Any]:
+def part_axis(folder: str, axis: str, runs: int, table_version: int | None = None) -> dict[str, Any]:
     """Wider tables, more partitions or larger rows."""
-    print(f"{axis}: {AXES[axis][0]}")
+    of_version = [] if table_version is None else [str(table_version)]
+    print(f"{axis}: {AXES[axis][0]}", *(f"in tables of version {version}" for version in of_version))
     path = f"{folder}/{axis}"
     figures: dict[str, Any] = {}
     for factor in FACTORS:
-        found = measured(["axis", path, axis, str(factor)], runs, lambda: fresh(path))
+        found = measured(["axis", path, axis, str(factor), *of_version], runs, lambda: fresh(path))
         for number, call in enumerate(AXIS_CALLS):
             figure = figures[f"{factor}x {call}"] = middle(found, number)
             line(f"{factor:>2} x, {call}", figure)
+        for call, floor in AXIS_FLOORS.items():
+            ours, bare = (figures[f"{factor}x {name}"]["cpu_seconds"] for name in (call, floor))
+            print(f"  {factor:>2} x, {call}: {ours / max(bare, 1e-3):.1f} times the CPU seconds of {floor}")
     for call in AXIS_CALLS:
         slope = exponent(FACTORS, [figures[f"{factor}x {call}"]["cpu_seconds"] for factor in FACTORS])
         print(f"  {call}: CPU seconds grow as n to the power of {slope:.2f}")
@@ -413,6 +420,10 @@ def main() -> None:
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--unit-rows", type=int, default=200_000)
+    axes = ", ".join(AXES)
+    parser.add_argument(
+        "--table-version", type=int, help=f"of the tables of {axes}; that of users' defaults if left out"
+    )
     parser.add_argument("--folder", help="where tables are made; a temporary folder by default")
     parser.add_argument("--json", metavar="FILE", help="write all figures")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
@@ -427,20 +438,27 @@ def main() -> None:
     print(machine)
     runs, unit_rows = arguments.runs, arguments.unit_rows
     figures: dict[str, Any] = {"machine": machine, "runs": runs, "unit_rows": unit_rows}
-    for part in arguments.parts.split(","):
+    parts = arguments.parts.split(",")
+    if arguments.table_version is not None:
+        if strange := [part for part in parts if part not in AXES]:
+            parser.error(f"--table-version: {', '.join(strange)} make tables of the default version; give {axes}")
+        figures["table_version"] = arguments.table_version
+    for part in parts:
         with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
             if part == "table":
                 figures[part] = part_table(folder, unit_rows, runs)
             elif part == "input":
                 figures[part] = part_input(folder, unit_rows, runs)
             elif part in AXES:
-                figures[part] = part_axis(folder, part, runs)
+                figures[part] = part_axis(folder, part, runs, arguments.table_version)
             elif part == "cores":
                 figures[part] = part_cores(folder, unit_rows, runs)
             elif part == "files":
                 figures[part] = part_files(folder, runs)
             else:
                 parser.error(f"--parts: {part!r} is none of {', '.join(PARTS)}")
+    figures["load_after"] = describe_load()
+    print(figures["load_after"])
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(figures, file, indent=1)

@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from benchmarks.measure import describe_machine
+from benchmarks.measure import describe_load, describe_machine
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.fs.file_names import make_base_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
@@ -123,6 +123,7 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=60)
     parser.add_argument("--json")
     arguments = parser.parse_args()
+    print(describe_machine())
     with tempfile.TemporaryDirectory() as folder:
         make_versions(f"{folder}/planning", arguments.groups, arguments.versions)
         figures = {
@@ -133,12 +134,12 @@ def main() -> None:
             "incremental": plan(f"{folder}/planning"),
             "commits": commits(f"{folder}/commits", arguments.commits),
         }
-    print(describe_machine())
     for name, figure in figures.items():
         print(f"{name:12}", "  ".join(f"{key} {value:,.3f}" for key, value in figure.items()))
     over = [name for name in ("whole table", "by versions") if figures[name]["cpu_seconds"] > MOST_PLANNING_SECONDS]
     over += ["commits"] * (figures["commits"]["median_cpu_seconds"] > MOST_ADDED_SECONDS)
     print("over the limit:", ", ".join(over) or "none")
+    print(describe_load())
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(figures, indent=2))
 

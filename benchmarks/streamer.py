@@ -33,7 +33,7 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.kafka_source import SCHEMA, batch_of, fill, source_of
-from benchmarks.measure import Timing, describe_machine, timed, write_json
+from benchmarks.measure import Timing, describe_load, describe_machine, timed, write_json
 from benchmarks.memory import peak_bytes
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.utilities.sources.source import InputBatch
@@ -276,6 +276,7 @@ def main() -> None:
             print(f"empty rounds: {statistics.median(empty.seconds) * 1000:.1f} ms")
             timings.append(empty)
         if not parts & {"continuous", "memory", "spark"}:
+            print(describe_load())
             return
         with running_kafka() as broker:
             if "continuous" in parts:
@@ -290,6 +291,7 @@ def main() -> None:
                 theirs, ours = spark_parts(broker, folder, arguments.rows, arguments.runs)
                 show(theirs)
                 show(ours, theirs)
+    print(describe_load())
     if arguments.json:
         write_json(arguments.json, machine, {"rows": arguments.rows}, timings)
 

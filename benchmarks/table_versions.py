@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from benchmarks.measure import Timing, describe_machine, write_json
+from benchmarks.measure import Timing, describe_load, describe_machine, write_json
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 
 VERSIONS = (6, 9)
@@ -84,9 +84,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--json", help="write the figures to this file")
     arguments = parser.parse_args()
-    taken = measure(arguments.rows, arguments.updated, arguments.runs)
     machine = describe_machine("pyarrow")
     print(machine)
+    taken = measure(arguments.rows, arguments.updated, arguments.runs)
     print(f"medians of {arguments.runs} upserts of {arguments.updated} of {arguments.rows:,} rows")
     print(f"{'part':<10} {'version 6':>12} {'version 9':>12} {'ratio':>7}")
     timings = []
@@ -95,6 +95,7 @@ def main() -> None:
         ratio = now.median / before.median
         print(f"{part:<10} {before.median * 1000:>9.1f} ms {now.median * 1000:>9.1f} ms {ratio:>7.2f}")
         timings += [before, now]
+    print(describe_load())
     if arguments.json:
         write_json(arguments.json, machine, {"rows": arguments.rows, "updated": arguments.updated}, timings)
 

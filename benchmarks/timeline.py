@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from benchmarks.measure import Timing, describe_machine, write_json
+from benchmarks.measure import Timing, describe_load, describe_machine, write_json
 from hoodie import HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
@@ -113,6 +113,7 @@ def main() -> None:
         for timing, other in ((before, None), (now, before)):
             ratio = f"   {timing.median / other.median:5.2f} x" if other is not None else ""
             print(f"{timing.name:<28} {timing.median * 1000:9.1f} ms{ratio}")
+    print(describe_load())
     if arguments.json:
         sizes = {"archived": arguments.archived, "active": arguments.active}
         write_json(arguments.json, machine, sizes, [timing for group in timings.values() for timing in group])

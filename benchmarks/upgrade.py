@@ -18,7 +18,7 @@ import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 
-from benchmarks.measure import Timing, describe_machine, write_json
+from benchmarks.measure import Timing, describe_load, describe_machine, write_json
 from hoodie import HoodieTableMetaClient
 from hoodie.common.fs.file_names import make_base_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
@@ -92,6 +92,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--json")
     arguments = parser.parse_args()
+    machine = describe_machine()
+    print(machine)
     seconds: dict[str, list[float]] = {"copy of the timeline's files": [], "upgrade to 9": [], "downgrade to 6": []}
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/t"
@@ -110,16 +112,16 @@ def main() -> None:
                 result = change(path)
                 seconds[name].append(time.perf_counter() - began)
                 assert (result.instants, result.archived_instants) == (arguments.instants, arguments.archived)
-    print(describe_machine())
     print(f"{arguments.instants} active and {arguments.archived} archived commits of {arguments.files} files each")
     timings = [Timing(name, found) for name, found in seconds.items()]
     for timing in timings:
         print(timing.line(timings[0]))
     if timings[1].median > MOST_SECONDS * max(arguments.instants / 1000, 1):
         print(f"OVER THE LIMIT of {MOST_SECONDS:.0f} s for 1,000 instants")
+    print(describe_load())
     if arguments.json:
         sizes = {"instants": arguments.instants, "archived": arguments.archived, "files": arguments.files}
-        write_json(arguments.json, describe_machine(), sizes, timings)
+        write_json(arguments.json, machine, sizes, timings)
 
 
 if __name__ == "__main__":

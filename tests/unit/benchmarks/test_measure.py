@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
-from benchmarks.measure import Timing, steps_of, timed, write_json
+import pytest
+
+from benchmarks import measure
+from benchmarks.measure import Timing, describe_machine, steps_of, timed, write_json
 from hoodie.metrics.metrics import StepDuration
 
 
@@ -46,3 +50,27 @@ def test_the_figures_are_written_with_the_profile(tmp_path: Path) -> None:
     assert figures["sizes"] == {"rows": 3}
     assert figures["timings"][0]["median_seconds"] == 2.0
     assert [entry["title"] for entry in figures["timings"][0]["profile"]] == ["read", "outside of steps"]
+
+
+def test_the_load_is_told_before_and_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (1.25, 0.5, 9.0))
+    machine = describe_machine("pyarrow")
+    assert machine.endswith(", load 1.2 (0.5 over 5 minutes)")
+    monkeypatch.setattr(os, "getloadavg", lambda: (7.0, 3.0, 9.0))
+    path = tmp_path / "figures.json"
+    write_json(str(path), machine, {}, [], peak_mb={"create": 3.0})
+    figures = json.loads(path.read_text())
+    assert (figures["machine"], figures["load_after"]) == (machine, "load 7.0 (3.0 over 5 minutes)")
+    assert figures["peak_mb"] == {"create": 3.0}
+
+
+def test_programs_that_print_the_machine_print_its_load_at_the_end() -> None:
+    programs = {path.name: path.read_text() for path in Path(measure.__file__).parent.glob("*.py")}
+    describing = {name for name, text in programs.items() if "describe_machine(" in text and name != "measure.py"}
+    assert {"spark_upsert.py", "local_upsert.py", "upsert_floor.py", "scaling.py", "memory.py"} < describing
+    assert {name for name in describing if "describe_load()" not in programs[name]} == set()
+
+
+def test_processor_time_is_that_of_the_given_clock() -> None:
+    ticks = iter([1.0, 4.0, 10.0, 12.0])
+    assert timed("work", 2, lambda: None, lambda: None, lambda: next(ticks)).cpu == [3.0, 2.0]
