@@ -147,14 +147,19 @@ def _of_part(part: str, figures: dict[str, dict[str, Any]]) -> list[Panel]:
         "cores": "one and two cores",
         "files": "planning on 10,000 base files",
     }
-    return [Panel(seconds, "seconds", titles[part]), Panel(memory, "peak memory, MB")]
+    title = titles[part]
+    if part in ("table", "input") and len(figures) > 1:
+        curves = _curves_of(figures, title)
+        title += "\nCPU seconds " + ", ".join(curves.legend(name).removeprefix(": ") for name in curves.curves)
+    return [Panel(seconds, "seconds", title), Panel(memory, "peak memory, MB")]
 
 
 def _curves_of(figures: dict[str, dict[str, Any]], title: str) -> Curves:
     """The lines of one part of `scaling`, whose figures have names such as ``4x read``."""
     found: dict[str, tuple[list[int], list[float]]] = {}
     for name, figure in figures.items():
-        factor, _, call = name.partition("x ")
+        factor, _, call = name.partition("x")
+        call = call.strip()
         factors, seconds = found.setdefault(call, ([], []))
         factors.append(int(factor))
         seconds.append(figure["cpu_seconds"])

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from benchmarks.charts import FOLDER, Curves, draw, measured_commit, panels_of
+from benchmarks.charts import FOLDER, Curves, Panel, draw, measured_commit, panels_of
 
 RUN = {"seconds": 2.0, "spread": [1.0, 3.0], "cpu_seconds": 2.0, "peak_mb": 200.0, "peak_spread_mb": [190.0, 210.0]}
 
@@ -95,3 +95,15 @@ def test_lines_of_an_axis_name_their_exponent(tmp_path: Path) -> None:
     chart = draw(path)
     assert chart is not None
     assert "read: n^2.00" in chart.read_text()
+
+
+def test_the_growth_of_table_and_input_is_named_above_their_bars() -> None:
+    grown = {factor: RUN | {"cpu_seconds": 0.5 * factor} for factor in (1, 4)}
+    table = {f"{factor}x {call}": figure for factor, figure in grown.items() for call in ("first", "second")}
+    of_table, of_input = panels_of(
+        {"table": table, "input": {f"{factor}x": figure for factor, figure in grown.items()}}
+    )
+    assert isinstance(of_table[0], Panel)
+    assert isinstance(of_input[0], Panel)
+    assert of_table[0].title.splitlines()[1] == "CPU seconds first: n^1.00, second: n^1.00"
+    assert of_input[0].title.splitlines()[1] == "CPU seconds n^1.00"
