@@ -32,6 +32,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.io.file_group_reader import HoodieFileGroupReader, scan_file_groups
 from hoodie.io.log.data_block import LogBlockFormat, encode_data_blocks
 from hoodie.io.merging_reader import LogMerging
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.merge.merge_modes import TableMerging
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.merge.mode_rules import rules_of_mode
@@ -60,7 +61,8 @@ def with_logs(
     readers = []
     for file_slice in slices:
         base_file = file_slice.sole_base_file
-        base = HoodieFileGroupReader(snapshot.storage, file_slice, schema, columns=["_hoodie_record_key"])
+        keys_alone = HoodieReaderContext(snapshot.storage, schema, ["_hoodie_record_key"])
+        base = HoodieFileGroupReader(keys_alone, file_slice)
         keys = pa.Table.from_batches(base.iter_batches())["_hoodie_record_key"].combine_chunks()
         of_slice = updates.filter(pa.compute.is_in(updates["uuid"], value_set=keys)).combine_chunks()
         positions = pa.compute.index_in(of_slice["uuid"], value_set=keys).to_numpy().astype(np.int64)
@@ -91,7 +93,8 @@ def with_logs(
             target.write_bytes(b"".join(blocks))
             logs.append(HoodieLogFile(str(target), file_slice.file_id, instant, 1, "0-0-0", target.stat().st_size))
         merged = attrs.evolve(file_slice, log_files=tuple(logs))
-        readers.append(HoodieFileGroupReader(snapshot.storage, merged, schema, log_merging=LogMerging(EVENT_TIME)))
+        context = HoodieReaderContext(snapshot.storage, schema, log_merging=LogMerging(EVENT_TIME))
+        readers.append(HoodieFileGroupReader(context, merged))
     return readers
 
 
@@ -121,8 +124,9 @@ def main() -> None:
         with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(compacted, {})) as client:
             client.upsert(updates)
         snapshot, schema, slices = slices_of(compacted)
+        compacted_rows = HoodieReaderContext(snapshot.storage, schema)
         reads: dict[str, Callable[[], tuple[int, float]]] = {
-            "compacted": lambda: rows_read([HoodieFileGroupReader(snapshot.storage, s, schema) for s in slices])
+            "compacted": lambda: rows_read([HoodieFileGroupReader(compacted_rows, s) for s in slices])
         }
         for block_format in LogBlockFormat:
             for suffix in ("", " with positions"):
