@@ -164,13 +164,16 @@ def measured(engine: str, runs: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def compared(name: str, line: dict[str, float], peer: dict[str, float] | None) -> list[str]:
+def compared(
+    name: str, line: dict[str, float], peer: dict[str, float] | None, floor: dict[str, float] | None = None
+) -> list[str]:
     """The ratios and goals of a line of hoodie, as text.
 
     Args:
         name: The read.
         line: The figures of hoodie.
         peer: Those of hudi-rs, if it was measured.
+        floor: Those of bare pyarrow, if it was measured.
     """
     # Imported here for the same reason as in `reader`.
     from benchmarks.goals import ratio_and_goal
@@ -179,6 +182,8 @@ def compared(name: str, line: dict[str, float], peer: dict[str, float] | None) -
     for call in ("first", "later") if peer is not None else ():
         ratio = line[call] / peer[call]
         parts.append(f"{call} {ratio:.2f} x hudi-rs, {ratio_and_goal(ratio, MOST_OF_HUDI_RS)}")
+    if floor is not None:
+        parts.append(f"later {line['later'] / floor['later']:.2f} x pyarrow (floor)")
     if name in KEY_READS:
         parts.append(f"later {line['later']:.3f} s, {ratio_and_goal(line['later'], MOST_OF_KEY_SECONDS)}")
     elif line["result"] >= LARGE_RESULT:
@@ -245,8 +250,9 @@ def main() -> None:
                         flush=True,
                     )
                 lines = figures[f"{table_type}, {name}"]
-                for text in compared(name, lines["hoodie"], lines.get("hudi-rs")) if "hoodie" in lines else ():
-                    print(f"{'':<30}{text}", flush=True)
+                if "hoodie" in lines:
+                    for text in compared(name, lines["hoodie"], lines.get("hudi-rs"), lines.get("pyarrow")):
+                        print(f"{'':<30}{text}", flush=True)
     print(describe_load())
     if arguments.json:
         content = {

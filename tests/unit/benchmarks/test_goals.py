@@ -57,6 +57,7 @@ def test_a_read_is_compared_with_hudi_rs_and_its_memory_with_the_result() -> Non
         "later 0.80 x hudi-rs, goal 1: met",
         "peak 1.50 x the result, goal 1.2: missed",
     ]
+    assert compared("two columns", line | {"result": 1.0}, None, {"later": 0.1}) == ["later 2.00 x pyarrow (floor)"]
     assert compared("one key", line | {"result": 0.0}, None) == ["later 0.200 s, goal 0.06: missed"]
     assert compared("two columns", line | {"result": 1.0}, None) == []
 
