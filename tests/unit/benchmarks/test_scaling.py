@@ -85,3 +85,10 @@ def test_the_exponent_is_the_slope_of_logarithms() -> None:
     assert exponent([1, 4, 16], [2.0, 8.0, 32.0]) == pytest.approx(1)
     assert exponent([1, 4, 16], [1.0, 16.0, 256.0]) == pytest.approx(2)
     assert exponent([1, 4, 16], [3.0, 3.0, 3.0]) == pytest.approx(0)
+
+
+@pytest.mark.parametrize(("given", "made"), [("6", 6), (None, 9)])
+def test_an_axis_is_measured_on_tables_of_the_given_version(tmp_path: Path, given: str | None, made: int) -> None:
+    path = str(tmp_path / "t")
+    run_axis(path, "partitions", "1", given)
+    assert HoodieTableMetaClient.load(path).table_config.table_version == made
