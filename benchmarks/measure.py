@@ -19,6 +19,7 @@ import pyarrow as pa
 
 __all__ = [
     "Timing",
+    "cpu_by_kind",
     "cpu_seconds",
     "describe_load",
     "describe_machine",
@@ -42,6 +43,9 @@ class Timing:
         steps: The steps of each run, as `steps_of` returns them.
         cpu: For each run the CPU seconds of all its processes, if measured. Other work on the machine changes these
             little.
+
+    Attributes:
+        cpu_kinds: For each run the CPU seconds by kind of process, as `cpu_by_kind` names them, if measured.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class Timing:
         self.seconds = seconds
         self.steps = steps if steps is not None else []
         self.cpu = cpu if cpu is not None else []
+        self.cpu_kinds: list[dict[str, float]] = []
 
     @property
     def median(self) -> float:
@@ -104,14 +109,35 @@ class Timing:
             if entry["share"] >= 0.001
         ]
 
+    def add(self, seconds: float, cpu: dict[str, float], steps: list[dict[str, Any]]) -> None:
+        """Add a run.
+
+        Args:
+            seconds: By the clock.
+            cpu: CPU seconds by kind of process.
+            steps: As `steps_of` returns them.
+        """
+        self.seconds.append(seconds)
+        self.cpu.append(sum(cpu.values()))
+        self.cpu_kinds.append(cpu)
+        self.steps.append(steps)
+
+    @property
+    def median_kinds(self) -> dict[str, float]:
+        """The median CPU seconds of each kind of process."""
+        names = list(dict.fromkeys(name for kinds in self.cpu_kinds for name in kinds))
+        return {name: statistics.median(kinds.get(name, 0.0) for kinds in self.cpu_kinds) for name in names}
+
     def to_json(self) -> dict[str, Any]:
         """All figures, for `write_json`."""
+        kinds = {"cpu_kinds": {name: round(value, 2) for name, value in self.median_kinds.items()}}
         return {
             "name": self.name,
             "median_seconds": round(self.median, 4),
             "seconds": [round(value, 4) for value in self.seconds],
             "cpu_seconds": [round(value, 2) for value in self.cpu],
             "profile": self.profile,
+            **(kinds if self.cpu_kinds else {}),
         }
 
 
@@ -136,15 +162,27 @@ def steps_of(result: object) -> list[dict[str, Any]]:
 
 def cpu_seconds() -> float:
     """CPU seconds of this process's session: its JVM and workers, including those that have ended (Linux)."""
-    session, ticks = os.getsid(0), 0
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    return sum(cpu_by_kind().values())
+
+
+def cpu_by_kind() -> dict[str, float]:
+    """The seconds of `cpu_seconds` by kind of process: ``JVM``, ``workers`` of Spark, and ``Python`` for the rest.
+
+    A kind without a process is left out. Work of Arrow and of storage counts for the process that does it.
+    """
+    session, each, found = os.getsid(0), os.sysconf("SC_CLK_TCK"), dict[str, float]()
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            values = stat.read_text().rpartition(")")[2].split()
+            name, _, rest = (process / "stat").read_text().rpartition(")")
+            values = rest.split()
+            if int(values[3]) != session:
+                continue
+            command = (process / "cmdline").read_bytes()
         except OSError:
             continue
-        if int(values[3]) == session:
-            ticks += sum(map(int, values[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+        kind = "JVM" if name.endswith("(java") else "workers" if b"pyspark.daemon" in command else "Python"
+        found[kind] = found.get(kind, 0.0) + sum(map(int, values[11:15])) / each
+    return found
 
 
 def timed(

@@ -19,6 +19,9 @@ With ``--fractions`` each operation of ``--operations`` is timed on a table of i
 the table's rows: upserts of stored and new keys (half of them new, all stored for 1), inserts of new keys, deletes of
 stored keys.
 
+With ``--profile``, the CPU seconds of each line are also told by kind of process: the JVM, Spark's Python workers, and
+the driver's Python.
+
 With ``--first``, the timed upsert is the first thing that a Spark session does: each has a session, and a process, of
 its own. The modules of hoodie are compiled before, as those of an installed package are.
 """
@@ -44,7 +47,7 @@ import pyarrow.parquet as pq
 from benchmarks.measure import (
     Timing,
     copy,
-    cpu_seconds,
+    cpu_by_kind,
     describe_load,
     describe_machine,
     fresh,
@@ -227,17 +230,20 @@ def check_table(path: str) -> None:
         raise SystemExit(f"{path} has no metadata table")
 
 
-def timed_write(engine, operation: str, df, path: str, index: str, buckets: int) -> tuple[float, float, object]:
-    """Write, and return the seconds, the CPU seconds and the outcome."""
+def timed_write(
+    engine, operation: str, df, path: str, index: str, buckets: int
+) -> tuple[float, dict[str, float], object]:
+    """Write, and return the seconds, the CPU seconds by kind of process, and the outcome."""
     options = {"hoodie.index.type": index}
     if index == "BUCKET":
         options["hoodie.bucket.index.num.buckets"] = str(buckets)
     if index == "RECORD_INDEX":
         names = ("hoodie.metadata.record.index.enable", "hoodie.metadata.global.record.level.index.enable")
         options |= dict.fromkeys(names, "true")
-    started, used = time.perf_counter(), cpu_seconds()
+    started, used = time.perf_counter(), cpu_by_kind()
     result = engine.write(operation, df, path, options)
-    return time.perf_counter() - started, cpu_seconds() - used, result
+    seconds = time.perf_counter() - started
+    return seconds, {kind: value - used.get(kind, 0.0) for kind, value in cpu_by_kind().items()}, result
 
 
 def run_first(step: str, name: str, data: str, work: str, index: str, buckets: int, table_type: str) -> None:
@@ -281,7 +287,7 @@ def run_engine(name: str, data: str, work: str, runs: int, indexes: list[str], b
     inputs = {"bulk_insert": "base", "one row": "one"}
     operations = (*UPSERTS, "compact") if table_type == "MERGE_ON_READ" else UPSERTS
 
-    def write(operation: str, kind: str, path: str, index: str) -> tuple[float, float, object]:
+    def write(operation: str, kind: str, path: str, index: str) -> tuple[float, dict[str, float], object]:
         return timed_write(engine, operation, frames[kind], path, index, buckets)
 
     def show(*values: object) -> None:
@@ -306,7 +312,7 @@ def run_engine(name: str, data: str, work: str, runs: int, indexes: list[str], b
         if engine.upserts:
             check_table(base)
             count = engine.spark.read.parquet(*glob.glob(f"{base}/*/*/*/*.parquet")).count()
-            show(f"rows of {insert}", 0, count, 0.0, [])
+            show(f"rows of {insert}", 0, count, {}, [])
 
 
 def layouts_of(indexes: list[str]) -> list[list[str]]:
@@ -331,8 +337,8 @@ def children(arguments: argparse.Namespace, indexes: list[str]) -> Iterator[tupl
         yield from ((name, index, ["--step", "time"]) for name, index in writers)
 
 
-def run_child(name: str, index: str, folder: str, *options: str) -> Iterator[tuple[str, float, float, list]]:
-    """Run an engine in a process of its own; yields operation, seconds, CPU seconds and steps of each timing.
+def run_child(name: str, index: str, folder: str, *options: str) -> Iterator[tuple[str, float, dict[str, float], list]]:
+    """Run an engine in a process of its own; yields operation, seconds, CPU seconds by kind, and steps of each timing.
 
     Args:
         name: The engine.
@@ -414,15 +420,14 @@ def main() -> None:
                         raise SystemExit(f"{name}, {operation}: {seconds:,} rows are stored, not {arguments.rows:,}")
                     continue
                 timing = found.setdefault((name, operation), Timing(f"{name} {operation}", []))
-                timing.seconds.append(seconds)
-                timing.cpu.append(cpu)
-                timing.steps.append(its_steps)
+                timing.add(seconds, cpu, its_steps)
     for (engine, operation), timing in found.items():
         floor = found.get(("parquet", operation.split(" (")[0]))
         peer = found.get((BESIDE.get(engine, ""), operation))
         print(timing.line(floor if engine == "hoodie" else None) + (beside(timing, peer) if peer else ""))
-        if arguments.profile and timing.profile:
-            print(*timing.profile_lines(), sep="\n")
+        if arguments.profile:
+            kinds = ", ".join(f"{kind} {value:.1f}" for kind, value in timing.median_kinds.items())
+            print(f"    CPU seconds: {kinds}", *timing.profile_lines(), sep="\n")
     print(describe_load())
     if arguments.json:
         sizes = {"rows": arguments.rows, "runs": arguments.runs}

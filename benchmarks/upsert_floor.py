@@ -74,10 +74,11 @@ def time_process(folder: str, updates: pa.Table, name: str, runs: int) -> Timing
 def time_spark(folder: str, runs: int) -> dict[str, Timing]:
     """Time a warm session of Spark; returns the timings by fraction, as `make_data` names it."""
     found: dict[str, Timing] = {}
-    for operation, seconds, cpu, _ in run_child("hoodie", "SIMPLE", folder, "--step", "fractions", "--runs", str(runs)):
+    for operation, seconds, cpu, its_steps in run_child(
+        "hoodie", "SIMPLE", folder, "--step", "fractions", "--runs", str(runs)
+    ):
         timing = found.setdefault(operation.split(" ")[1], Timing(f"spark {operation}", []))
-        timing.seconds.append(seconds)
-        timing.cpu.append(cpu)
+        timing.add(seconds, cpu, its_steps)
     return found
 
 

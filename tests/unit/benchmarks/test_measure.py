@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -74,3 +76,42 @@ def test_programs_that_print_the_machine_print_its_load_at_the_end() -> None:
 def test_processor_time_is_that_of_the_given_clock() -> None:
     ticks = iter([1.0, 4.0, 10.0, 12.0])
     assert timed("work", 2, lambda: None, lambda: None, lambda: next(ticks)).cpu == [3.0, 2.0]
+
+
+def test_processor_time_is_told_by_kind_of_process(tmp_path: Path) -> None:
+    # A session of its own: a process with the name of the JVM, and one with the command line of a worker.
+    java = tmp_path / "java"
+    java.symlink_to(sys.executable)
+    program = '''
+import json, subprocess, sys, time
+from benchmarks.measure import cpu_by_kind, cpu_seconds
+burn = """import time
+end = time.process_time() + 0.2
+while time.process_time() < end:
+    pass
+print(1, flush=True)
+time.sleep(60)"""
+jvm = subprocess.Popen([sys.argv[1], "-c", burn], stdout=subprocess.PIPE)
+worker = subprocess.Popen([sys.executable, "-c", burn, "pyspark" + ".daemon"], stdout=subprocess.PIPE)
+for child in (jvm, worker):
+    child.stdout.readline()
+print(json.dumps([cpu_by_kind(), cpu_seconds()]))
+jvm.kill(), worker.kill()
+'''
+    environment = {**os.environ, "PYTHONHOME": sys.base_prefix}
+    call = [sys.executable, "-c", program, str(java)]
+    done = subprocess.run(call, capture_output=True, text=True, check=True, start_new_session=True, env=environment)
+    kinds, whole = json.loads(done.stdout)
+    assert set(kinds) == {"JVM", "workers", "Python"}
+    assert min(kinds["JVM"], kinds["workers"]) >= 0.15
+    assert whole >= sum(kinds.values())
+
+
+def test_a_timing_keeps_the_kinds_of_processor_time() -> None:
+    timing = Timing("upsert", [])
+    for cpu in ({"JVM": 1.0, "workers": 2.0}, {"JVM": 3.0}, {"JVM": 5.0, "workers": 4.0}):
+        timing.add(1.0, cpu, [])
+    assert timing.cpu == [3.0, 3.0, 9.0]
+    assert timing.median_kinds == {"JVM": 3.0, "workers": 2.0}
+    assert timing.to_json()["cpu_kinds"] == {"JVM": 3.0, "workers": 2.0}
+    assert "cpu_kinds" not in Timing("upsert", [1.0]).to_json()
