@@ -213,7 +213,7 @@ class Committer:
             with self._session.metrics.step("complete the instant"):
                 start, timeline = self._written_to.get(instant_time), snapshot.active_timeline
                 looked_up = key_look_up(result.operation, self._session.index, start, timeline)
-                upkeep = MetadataTableUpkeep.of(self._session.config, self._session.context, looked_up)
+                upkeep = MetadataTableUpkeep.of(self._session.config, self._session.context, looked_up, result.statuses)
                 check, is_locked = transaction.check_held, transaction.has_lock
                 done = complete_instant(snapshot, instant_time, action, metadata, check, upkeep, is_current=is_locked)
                 is_compacted_next = done is not None and done.to_compact is not None

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.fs.file_names import make_log_file_name
+from hoodie.common.model.column_range import WrittenColumnRanges
 from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
@@ -25,6 +26,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import IOType, RecordOperation
 from hoodie.common.model.write_stat import HoodieWriteStat, RuntimeStats
+from hoodie.common.model.write_status import WriteStatus
 from hoodie.common.table.timeline.instant_time import newest
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.io.log.data_block import LogBlockFormat, encode_data_blocks
@@ -185,6 +187,7 @@ class HoodieAppendHandle(HoodieWriteHandle):
         self._positions_of = positions_of
         self._blocks: list[bytes] = []
         self._size_bytes = self._rows = 0
+        self._ranges: WrittenColumnRanges | None = None
         self._is_open = False
 
     @staticmethod
@@ -267,6 +270,8 @@ class HoodieAppendHandle(HoodieWriteHandle):
             )
         )
         self._rows += good.num_rows
+        if self.context.ranges_of_rows is not None:
+            self._ranges = self.context.ranges_of_rows.of_rows(stored, self._ranges)
         # The other columns may be large.
         good = good.select([name for name in (OPERATION, CURRENT_FILE_ID, RECORD_KEY) if name in good.schema.names])
         if OPERATION in good.schema.names:
@@ -280,6 +285,14 @@ class HoodieAppendHandle(HoodieWriteHandle):
         if self.context.placement.names_file_groups:
             # The index named the file group without looking for the key in it.
             self._appended += good.num_rows - new
+
+    def close(self) -> WriteStatus:
+        """See `HoodieWriteHandle.close`. The status has the ranges of columns if an index needs them."""
+        status = super().close()
+        ranges = self._ranges
+        if ranges is None or ranges.found.row_count != self._rows:
+            return status
+        return attrs.evolve(status, column_ranges=ranges)
 
     def _positions(self, rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64] | None:
         """The row positions of the records in the base file; None if one of them is not known."""

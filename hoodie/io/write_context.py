@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 import pyarrow as pa
 
+from hoodie.common.model.column_range import WrittenColumnRanges
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.model.supplemental_logging_mode import HoodieCDCSupplementalLoggingMode
 from hoodie.common.model.write_operation_type import WriteOperationType
@@ -41,6 +42,19 @@ class WrittenRecords:
     log_merging: LogMerging | None = attrs.field(default=None, repr=False)
 
 
+class RangesOfRows(Protocol):
+    """Finds the ranges of columns of the rows of a log file, which the metadata table stores. Crosses to tasks."""
+
+    def of_rows(self, rows: pa.RecordBatch, before: WrittenColumnRanges | None) -> WrittenColumnRanges:
+        """The ranges of the rows of a file so far.
+
+        Args:
+            rows: Further rows, with all columns of the table, meta columns included.
+            before: The ranges of the rows before them; None for the first rows, which may be none.
+        """
+        ...
+
+
 @attrs.define(slots=False, frozen=True)
 class WriteContext:
     """The table, the operation and the settings of a write, for handles and bucket handlers.
@@ -55,6 +69,7 @@ class WriteContext:
         table_config: The table's own properties.
         records: The records that are written.
         placement: The placement of records by the index.
+        ranges_of_rows: Finds the ranges of columns of log files; None if no index needs them.
     """
 
     base_path: str
@@ -64,6 +79,7 @@ class WriteContext:
     table_config: HoodieTableConfig
     records: WrittenRecords
     placement: RecordPlacement
+    ranges_of_rows: RangesOfRows | None = None
 
     @property
     def has_virtual_keys(self) -> bool:

@@ -21,14 +21,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
+from hoodie.common.model.column_range import WrittenColumnRanges
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.write_status import WriteStatus
 from hoodie.common.table.index_plans import pending_index_plans
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.table_config import HoodieTableConfig
@@ -46,10 +48,12 @@ from hoodie.exception import (
     HoodieNotSupportedException,
 )
 from hoodie.merge.record_merger import HoodieRecordMerger, named_merger
+from hoodie.metadata.reader.log_file_ranges import LogFileRanges
 from hoodie.metadata.reader.metadata_table_files import metadata_folder
 from hoodie.metadata.records.key_look_up import KeyLookUp
 from hoodie.metadata.writer.dropped_indexes import indexes_to_drop
 from hoodie.metadata.writer.due_partitions import DuePartitions, due_partitions
+from hoodie.metadata.writer.file_statistics import merges_whole_rows
 from hoodie.metadata.writer.indexers import is_maintained
 from hoodie.metadata.writer.misplaced_metadata_table import misplaced_time_of, set_aside_misplaced_metadata_table
 from hoodie.metadata.writer.new_metadata_table import metadata_table_properties
@@ -57,13 +61,14 @@ from hoodie.metadata.writer.partition_indexer import CommittedChange
 from hoodie.metadata.writer.set_aside import is_metadata_table_gone, set_aside_metadata_table
 from hoodie.metadata.writer.switched_off import has_files, switch_off_metadata_table
 from hoodie.metadata.writer.table_metadata_writer import HoodieBackedTableMetadataWriter
-from hoodie.storage.storage_path import METAFOLDER_NAME, join
+from hoodie.storage.storage_path import METAFOLDER_NAME, file_name, join
 
 logger = logging.getLogger(__name__)
 
 _FILES = frozenset({"files"})
 _BUILT_FROM_FILES = frozenset({"files", "column_stats", "partition_stats"})
 """Hudi's writers build these by default, from the table's files alone."""
+_WITH_RANGES = frozenset({"column_stats", "partition_stats"})
 _NOT_RECORDED = frozenset({Action.SAVEPOINT, Action.INDEXING})
 _mutexes: dict[str, threading.RLock] = {}
 _mutexes_guard = threading.Lock()
@@ -92,6 +97,7 @@ class MetadataTableUpkeep:
         key_look_up: The writer's knowledge of the keys that the action adds.
         merger: The record merger that it names, in a table that merges by one.
         index_config: Its options of bloom filters.
+        column_ranges: The ranges of columns of log files, by partition path and name, that its tasks told.
     """
 
     config: HoodieMetadataConfig = attrs.field(factory=HoodieMetadataConfig)
@@ -99,10 +105,15 @@ class MetadataTableUpkeep:
     key_look_up: KeyLookUp = attrs.field(factory=KeyLookUp)
     merger: HoodieRecordMerger | None = None
     index_config: HoodieIndexConfig = attrs.field(factory=HoodieIndexConfig)
+    column_ranges: Mapping[tuple[str, str], WrittenColumnRanges] = attrs.field(factory=dict, repr=False)
 
     @classmethod
     def of(
-        cls, config: HoodieWriteConfig, engine: HoodieEngineContext, key_look_up: KeyLookUp | None = None
+        cls,
+        config: HoodieWriteConfig,
+        engine: HoodieEngineContext,
+        key_look_up: KeyLookUp | None = None,
+        statuses: Iterable[WriteStatus] = (),
     ) -> MetadataTableUpkeep:
         """The upkeep by a writer.
 
@@ -110,12 +121,18 @@ class MetadataTableUpkeep:
             config: Its properties.
             engine: See the attributes.
             key_look_up: See the attributes; None of an action that adds no keys.
+            statuses: The statuses of the files that the action wrote.
 
         Raises:
             HoodieConfigException: The record merger that it names cannot be loaded.
         """
         merger = named_merger(config.payload.merger_class)
-        return cls(config.metadata, engine, key_look_up or KeyLookUp(), merger, config.index)
+        ranges = {
+            (status.partition_path, file_name(status.stat.path)): status.column_ranges
+            for status in statuses
+            if status.column_ranges is not None and status.stat.path
+        }
+        return cls(config.metadata, engine, key_look_up or KeyLookUp(), merger, config.index, ranges)
 
 
 @attrs.frozen
@@ -390,6 +407,25 @@ class MetadataTable:
         """
         return self.at(self.table.with_properties_reloaded().refreshed())
 
+    def log_file_ranges(self, avro_schema: str) -> LogFileRanges | None:
+        """Finds the ranges of columns of log files that an action is about to write.
+
+        Their tasks have the rows at hand, and `record` need not read the files. If the indexed columns are others by
+        then, it reads them.
+
+        Args:
+            avro_schema: The schema of the rows.
+
+        Returns:
+            None if no statistics of log files are kept.
+
+        Raises:
+            HoodieException: A schema or the definitions of indexes cannot be read.
+        """
+        if not _WITH_RANGES & set(self.table.table_config.metadata_partitions) or not merges_whole_rows(self.table):
+            return None
+        return self.writer.log_file_ranges(avro_schema)
+
     # --- with an action ---------------------------------------------------------------------------------------------
 
     def record(
@@ -419,7 +455,8 @@ class MetadataTable:
         self.refuse_unwritable()
         change = None
         if isinstance(metadata, HoodieCommitMetadata):
-            change = CommittedChange(instant_time, action, metadata, self.upkeep.key_look_up)
+            upkeep = self.upkeep
+            change = CommittedChange(instant_time, action, metadata, upkeep.key_look_up, upkeep.column_ranges)
         now = self.at(self.writer.without_lost_indexes(change, check))
         if change is not None:
             is_due = now.writer.update_commit(change, check)

@@ -10,18 +10,20 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from hoodie.common.config.storage_config import LogDataBlockFormat
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import FileSlice
-from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
+from hoodie.common.model.write_operation_type import REWRITES, HoodieTableType, WriteOperationType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.index.index import HoodieIndex, Locations
 from hoodie.io.merging_reader import LogMerging
-from hoodie.io.write_context import WriteContext, WrittenRecords
+from hoodie.io.write_context import RangesOfRows, WriteContext, WrittenRecords
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.merge.record_merger import named_merger
+from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep
 from hoodie.metrics.metrics import HoodieMetrics
 
 
@@ -102,7 +104,20 @@ class HoodieTable:
             table_config=self.snapshot.table_config,
             records=WrittenRecords(schema, avro_schema_with_meta, self.merge_spec, self._log_merging(schema)),
             placement=self.index.record_placement(self.record_key_fields),
+            ranges_of_rows=self._ranges_of_rows(operation, avro_schema_with_meta),
         )
+
+    def _ranges_of_rows(self, operation: WriteOperationType, avro_schema: str) -> RangesOfRows | None:
+        """Finds the ranges of columns of the log files that the write may make.
+
+        A block of Parquet has them in its footer.
+        """
+        is_avro = self.config.storage.logfile_data_block_format == LogDataBlockFormat.AVRO
+        is_merge_on_read = self.snapshot.table_config.table_type is HoodieTableType.MERGE_ON_READ
+        if not is_avro or not is_merge_on_read or operation in REWRITES:
+            return None
+        upkeep = MetadataTableUpkeep(self.config.metadata, self.context)
+        return MetadataTable(self.snapshot, upkeep).log_file_ranges(avro_schema)
 
     def _log_merging(self, schema: pa.Schema) -> LogMerging | None:
         if self.snapshot.table_config.table_type is not HoodieTableType.MERGE_ON_READ or not len(schema):

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from hoodie.common.model.column_range import HoodieColumnRange
+from hoodie.common.model.column_range import HoodieColumnRange, StoredColumnRanges
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.util.shown_value import short_repr
@@ -23,7 +23,7 @@ from hoodie.exception import HoodieException
 from hoodie.io.parquet.parquet_reader import read_footer
 from hoodie.metadata.reader.backed_table_metadata import COLUMN_STATS, HoodieBackedTableMetadata
 from hoodie.metadata.reader.metadata_record_reader import MetadataRecords
-from hoodie.metadata.reader.stored_column_ranges import StoredColumnRanges, load_stored_column_ranges
+from hoodie.metadata.reader.stored_column_ranges import load_stored_column_ranges
 from hoodie.metadata.records.column_stats_records import (
     FileColumnRanges,
     column_stats_entries,

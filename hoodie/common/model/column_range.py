@@ -5,6 +5,7 @@ Hudi: org.apache.hudi.common.model.HoodieColumnRangeMetadata, org.apache.hudi.me
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 import attrs
@@ -70,6 +71,46 @@ class HoodieColumnRange:
     total_uncompressed_size: int = 0
     precision: int = 0
     scale: int = 0
+
+
+@attrs.frozen
+class StoredColumnRanges:
+    """The ranges of columns of a data file.
+
+    Attributes:
+        row_count: The number of its rows; for a log file, the rows of all blocks. A log file with only deletes has 0.
+        ranges: The ranges of the columns in the file. A column that is not in the file is null in all of its rows.
+    """
+
+    row_count: int
+    ranges: tuple[HoodieColumnRange, ...]
+
+
+@attrs.frozen
+class WrittenColumnRanges:
+    """The ranges of columns of a log file, as the task knows them that wrote it.
+
+    Attributes:
+        columns: The columns that it looked at; nested ones as a path with dots.
+        table_version: 6, 8 or 9: the table version whose form the ranges have.
+        found: The ranges.
+    """
+
+    columns: tuple[str, ...]
+    table_version: int
+    found: StoredColumnRanges
+
+    def of_columns(self, columns: Sequence[str], table_version: int) -> StoredColumnRanges | None:
+        """The ranges of some columns, in their order; None if the task did not look at all of them.
+
+        Args:
+            columns: The columns.
+            table_version: The form that is wanted.
+        """
+        if table_version != self.table_version or not set(columns) <= set(self.columns):
+            return None
+        ranges = {found.column_name: found for found in self.found.ranges}
+        return StoredColumnRanges(self.found.row_count, tuple(ranges[name] for name in columns if name in ranges))
 
 
 _DAY_MICROS = 86_400_000_000

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import attrs
 import pyarrow as pa
 
+from hoodie.common.model.column_range import WrittenColumnRanges
 from hoodie.common.model.write_stat import HoodieWriteStat
 
 MAX_REPORTED_ERRORS = 100
@@ -79,6 +80,7 @@ class WriteStatus:
         without_effect: Counts of incoming records that changed nothing in the file.
         appended_count: Records of a log file whose keys were not looked up: new ones, or updates. In the statistics
             they are updates, as Hudi counts them.
+        column_ranges: The ranges of columns of a log file; None of other files, and if no index needs them.
     """
 
     file_id: str
@@ -89,6 +91,7 @@ class WriteStatus:
     errors: tuple[RecordError, ...] = ()
     without_effect: WithoutEffect = attrs.field(factory=WithoutEffect)
     appended_count: int = 0
+    column_ranges: WrittenColumnRanges | None = attrs.field(default=None, repr=False)
 
     @property
     def has_errors(self) -> bool:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from hoodie.avro.columnar_block import decode_avro_block
 from hoodie.avro.schema_converters import fields_in_millis
 from hoodie.common.fs.file_names import parse_log_file_name
-from hoodie.common.model.column_range import HoodieColumnRange, RangeValue, widest_range
+from hoodie.common.model.column_range import HoodieColumnRange, RangeValue, StoredColumnRanges, widest_range
 from hoodie.common.model.file_slice import HoodieLogFile
 from hoodie.common.table.view.committed_log_files import CommittedLogFiles
 from hoodie.exception import HoodieCorruptedDataException
@@ -27,19 +27,6 @@ from hoodie.metadata.records.column_stats_records import column_ranges_of_rows, 
 from hoodie.storage.storage import FileStatus, HoodieStorage
 
 _DATA_BLOCKS = (HoodieLogBlockType.AVRO_DATA, HoodieLogBlockType.PARQUET_DATA, HoodieLogBlockType.HFILE_DATA)
-
-
-@attrs.frozen
-class StoredColumnRanges:
-    """The ranges of columns of a data file.
-
-    Attributes:
-        row_count: The number of its rows; for a log file, the rows of all blocks. A log file with only deletes has 0.
-        ranges: The ranges of the columns in the file. A column that is not in the file is null in all of its rows.
-    """
-
-    row_count: int
-    ranges: tuple[HoodieColumnRange, ...]
 
 
 def load_stored_column_ranges(
@@ -79,7 +66,7 @@ def load_stored_column_ranges(
             ranges = _ranges_of_block(block, table_version, columns)
             if ranges is None:
                 return None
-            found = _united(found, ranges) if found.row_count else ranges
+            found = united_ranges(found, ranges) if found.row_count else ranges
         return found
 
 
@@ -130,8 +117,13 @@ def _ranges_of_block(
     return StoredColumnRanges(rows.num_rows, tuple(found))
 
 
-def _united(one: StoredColumnRanges, other: StoredColumnRanges) -> StoredColumnRanges:
-    """The ranges of two blocks together. A column that only one block has is null in the other."""
+def united_ranges(one: StoredColumnRanges, other: StoredColumnRanges) -> StoredColumnRanges:
+    """The ranges of two blocks together. A column that only one block has is null in the other.
+
+    Args:
+        one: The ranges of the older block.
+        other: The ranges of the newer block.
+    """
     of_one, of_other = ({found.column_name: found for found in part.ranges} for part in (one, other))
     united = []
     for name in dict.fromkeys([*of_one, *of_other]):

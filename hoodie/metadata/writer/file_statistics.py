@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.common.fs.file_names import parse_log_file_name
+from hoodie.common.model.column_range import StoredColumnRanges, WrittenColumnRanges
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_metadata import map_concurrently
@@ -101,7 +102,12 @@ class FileStatisticsReader:
         whole, committed = merges_whole_rows(table), table.committed_log_files
         return cls(table.storage, table.base_path, tuple(columns), stats_version, whole, committed)
 
-    def read(self, files: Sequence[DataFile], engine: HoodieEngineContext) -> FileStatistics:
+    def read(
+        self,
+        files: Sequence[DataFile],
+        engine: HoodieEngineContext,
+        told: Mapping[DataFile, WrittenColumnRanges] | None = None,
+    ) -> FileStatistics:
         """The statistics of the given files, each once.
 
         Memory: the records of the files.
@@ -109,16 +115,28 @@ class FileStatisticsReader:
         Args:
             files: The files.
             engine: Reads many files by tasks.
+            told: The ranges of log files, where the tasks told them that wrote the files: these need not be read.
 
         Raises:
             HoodieException: A file is missing or damaged, or storage failed.
         """
-        parts = read_by_batches(files, self.read_batch, engine)
+        known = {
+            file: ranges
+            for file in files
+            if told and file in told and (ranges := told[file].of_columns(self.columns, self.stats_version)) is not None
+        }
+        parts = read_by_batches([file for file in files if file not in known], self.read_batch, engine)
+        if known:
+            parts.append(self._statistics([self._of_file(file, ranges) for file, ranges in known.items()]))
         return FileStatistics.joined(parts) if parts else self.read_batch([])
 
     def read_batch(self, files: Sequence[DataFile]) -> FileStatistics:
         """The statistics of the given files, read in this process; see `read`."""
-        ranges_and_counts = [one for one in map_concurrently(self._read_file, files) if one is not None]
+        return self._statistics(map_concurrently(self._read_file, files))
+
+    def _statistics(self, found: Iterable[tuple[FileColumnRanges, int] | None]) -> FileStatistics:
+        """The statistics of files by their ranges and numbers of rows."""
+        ranges_and_counts = [one for one in found if one is not None]
         entries = column_stats_entries([file for file, _ in ranges_and_counts], self.stats_version)
         paths = pa.array([file.partition_path for file, _ in ranges_and_counts for _ in file.ranges], pa.string())
         counts = {(file.partition_path, file.file_name): count for file, count in ranges_and_counts}
@@ -126,11 +144,18 @@ class FileStatisticsReader:
 
     def _read_file(self, file: DataFile) -> tuple[FileColumnRanges, int] | None:
         """The ranges of a file, and its number of rows; None if its values are not known."""
-        if not self.has_whole_rows and not is_base_file(file):
+        if self._is_unknown(file):
             return None
         path = join(self.base_path, *file)
         stored = load_stored_column_ranges(self.storage, path, self.stats_version, self.columns, self.committed)
-        if stored is None:
+        return None if stored is None else self._of_file(file, stored)
+
+    def _is_unknown(self, file: DataFile) -> bool:
+        """Whether values of rows may come from several files, one of which is this."""
+        return not self.has_whole_rows and not is_base_file(file)
+
+    def _of_file(self, file: DataFile, stored: StoredColumnRanges) -> tuple[FileColumnRanges, int] | None:
+        if self._is_unknown(file):
             return None
         ranges = stored.ranges
         if not stored.row_count and not is_base_file(file):
@@ -154,7 +179,7 @@ def statistics_of_change(context: IndexingContext, change: CommittedChange, colu
     found = context.found.get(key)
     if not isinstance(found, FileStatistics):
         reader = FileStatisticsReader.of(context.table, columns.written, columns.stats_version)
-        context.found[key] = found = reader.read(written_files(change.metadata), context.engine)
+        context.found[key] = found = reader.read(written_files(change.metadata), context.engine, change.column_ranges)
     return found
 
 

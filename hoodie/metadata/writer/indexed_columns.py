@@ -81,6 +81,19 @@ def indexed_columns_of_change(context: IndexingContext, change: CommittedChange)
     return _columns_in(context, change.metadata.schema or context.table.load_avro_schema())
 
 
+def indexed_columns_of_schema(context: IndexingContext, avro_schema: str) -> IndexedColumns:
+    """The indexed columns of files that an action is about to write.
+
+    Args:
+        context: The table.
+        avro_schema: The schema of their rows.
+
+    Raises:
+        HoodieException: A schema cannot be read.
+    """
+    return _columns_in(context, avro_schema)
+
+
 def _columns_in(context: IndexingContext, avro_schema: str | None, *, is_new: bool = False) -> IndexedColumns:
     """The indexed columns of files with a schema."""
     config, version = context.config, _stats_version(context)

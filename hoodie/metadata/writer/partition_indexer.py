@@ -12,6 +12,7 @@ from typing import Protocol
 import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
+from hoodie.common.model.column_range import WrittenColumnRanges
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_metadata import map_concurrently
@@ -134,6 +135,8 @@ class CommittedChange:
         action: COMMIT, DELTA_COMMIT, REPLACE_COMMIT, COMPACTION or CLUSTERING.
         metadata: Its metadata: the files written, and the file groups replaced.
         key_look_up: The look-up that its writer made for new keys.
+        column_ranges: The ranges of columns of files, by partition path and name, as far as the tasks told that wrote
+            them.
         found: Results that are needed more than once, whatever the state of the metadata table is.
     """
 
@@ -141,6 +144,7 @@ class CommittedChange:
     action: Action
     metadata: HoodieCommitMetadata
     key_look_up: KeyLookUp = attrs.field(factory=KeyLookUp)
+    column_ranges: Mapping[tuple[str, str], WrittenColumnRanges] = attrs.field(factory=dict, repr=False)
     found: dict[object, object] = attrs.field(factory=dict, repr=False, eq=False)
 
 

@@ -50,6 +50,7 @@ from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.index_definition_file import DEFINITIONS_FOLDER
 from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition, load_index_definitions
+from hoodie.metadata.reader.log_file_ranges import LogFileRanges
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, metadata_folder
 from hoodie.metadata.records.file_records import rollback_files_entries
 from hoodie.metadata.records.metadata_partition_type import (
@@ -67,6 +68,7 @@ from hoodie.metadata.writer.file_group_writer import (
 )
 from hoodie.metadata.writer.index_definition_writer import delete_index_definition, save_index_definition
 from hoodie.metadata.writer.index_expressions import UnknownValuesError
+from hoodie.metadata.writer.indexed_columns import indexed_columns_of_schema
 from hoodie.metadata.writer.indexers import indexer_of
 from hoodie.metadata.writer.initial_times import initial_time
 from hoodie.metadata.writer.latest_files import committed_files
@@ -648,6 +650,11 @@ class HoodieBackedTableMetadataWriter:
     def _written_commit(self, files: MetadataTableFiles, instant_time: str, avro_schema: str) -> MetadataDeltaCommit:
         storage, base_path = files.snapshot.storage, files.snapshot.base_path
         return MetadataDeltaCommit(storage, base_path, instant_time, with_meta_columns(avro_schema), self._is_later)
+
+    def log_file_ranges(self, avro_schema: str) -> LogFileRanges:
+        """See `hoodie.metadata.metadata_table.MetadataTable.log_file_ranges`."""
+        columns = indexed_columns_of_schema(self._context(None), avro_schema)
+        return LogFileRanges(columns.schema, columns.written, columns.stats_version, columns.in_millis)
 
     def _context(
         self, files: MetadataTableFiles | None, definitions: Mapping[str, HoodieIndexDefinition] | None = None

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hoodie.avro.schema_converters import to_avro
-from hoodie.common.model.column_range import HoodieColumnRange
+from hoodie.common.model.column_range import HoodieColumnRange, StoredColumnRanges
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.engine.task_identity import TaskIdentity
@@ -25,7 +25,7 @@ from hoodie.io.log.data_block import LogBlockFormat, encode_data_blocks
 from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlockType
 from hoodie.io.log.log_block_writer import data_headers, encode_log_block
 from hoodie.io.log.log_file_reader import read_log_blocks
-from hoodie.metadata.reader.stored_column_ranges import StoredColumnRanges, load_stored_column_ranges
+from hoodie.metadata.reader.stored_column_ranges import load_stored_column_ranges
 from hoodie.metadata.writer.file_statistics import FILES_ON_DRIVER, FileStatisticsReader
 from hoodie.storage.local_storage import LocalStorage
 from tests.support.hookable_storage import Call, storage_with
