@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+from benchmarks import upsert_floor
 from benchmarks.goals import Goal, goal_lines
 from benchmarks.local_read import compared
 from benchmarks.local_upsert import CHANGES, SAME_AS_HUDI_RS, UPSERTS, goals_of
@@ -67,3 +68,16 @@ def test_spark_is_compared_with_the_floor_and_with_the_process_of_its_run() -> N
     assert spark_line(0.1, floor, ours, spark).endswith("1.50 x hoodie   goal: at most 2.5 x pyarrow: missed")
     assert spark_line(1.0, floor, ours, spark).endswith("1.50 x hoodie   goal: at most 2.5 x hoodie: met")
     assert spark_line(0.5, floor, ours, spark).endswith("3.00 x floor    1.50 x hoodie")
+
+
+def test_timings_of_spark_are_found_by_their_fraction(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = [
+        (f"upsert {fraction} (SIMPLE)", seconds, {"JVM": seconds, "workers": 1.0}, [])
+        for seconds in (2.0, 4.0)
+        for fraction in ("0.1", "1")
+    ]
+    monkeypatch.setattr(upsert_floor, "run_child", lambda *arguments: iter(printed))
+    found = upsert_floor.time_spark("folder", 2)
+    assert {fraction: (timing.seconds, timing.cpu) for fraction, timing in found.items()} == {
+        "0.1": ([2.0, 4.0], [3.0, 5.0]), "1": ([2.0, 4.0], [3.0, 5.0]),
+    }  # fmt: skip
