@@ -15,10 +15,11 @@ from typing import ClassVar
 import attrs
 import pyarrow as pa
 
+from hoodie.io.write_context import WriteContext
 from hoodie.storage.local_storage import LocalStorage
 from tests.support.folders import files_below
 
-__all__ = ["Fault", "FaultyStorage", "Moment"]
+__all__ = ["Fault", "FaultyContext", "FaultyStorage", "Moment"]
 
 WAIT_SECONDS = 120
 
@@ -121,3 +122,25 @@ class FaultyStorage(LocalStorage):
             if time.monotonic() > deadline or not Path(self.signals).exists():
                 os._exit(1)
             time.sleep(0.05)
+
+
+@attrs.define(slots=False, frozen=True)
+class FaultyContext(WriteContext):
+    """The context of a write whose files are in a faulty storage, also where the write changes its context.
+
+    Attributes:
+        storage: The storage.
+    """
+
+    storage: FaultyStorage = attrs.field(kw_only=True)
+
+    @classmethod
+    def of(cls, context: WriteContext, storage: FaultyStorage) -> FaultyContext:
+        """A context of the same write.
+
+        Args:
+            context: The context.
+            storage: The storage.
+        """
+        values = {field.name: getattr(context, field.name) for field in attrs.fields(WriteContext)}
+        return cls(**values, storage=storage)

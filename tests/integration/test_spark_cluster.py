@@ -6,14 +6,18 @@ file group has one file of the instant, and no marker is left.
 
 from __future__ import annotations
 
+import inspect
 import os
 import random
 import signal
+import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from enum import Enum
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +31,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import hoodie
+import hoodie.metadata
 from benchmarks.measure import trips
-from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
+from hoodie import HoodieTableMetaClient, HoodieWriteConfig, HoodieWriteResult, SparkRDDWriteClient
 from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action
@@ -36,11 +41,11 @@ from hoodie.exception import HoodieWriteException
 from hoodie.table.action.commit import incoming_keys
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.table import HoodieTable
-from tests.integration.faulty_storage import Fault, FaultyStorage, Moment
+from tests.integration.faulty_storage import Fault, FaultyContext, FaultyStorage, Moment
 from tests.integration.spark_cluster import HOSTS, StandaloneCluster, standalone_cluster
 from tests.support.change_data import check_stored_changes, stored_changes, with_change_data
 from tests.support.folders import files_below
-from tests.support.table_builder import init_table, write_config
+from tests.support.table_builder import TRIPS, init_table, local_client, rows, write_config
 from tests.support.table_invariants import check_table
 from tests.support.timeline_files import archive_files
 
@@ -49,6 +54,9 @@ ROWS = 400
 PARTITIONS = 6
 WAIT_SECONDS = 120
 COLUMNS = ("id", "region", "ts", "fare")
+INPUT_FILES = 4
+
+Row = tuple[Any, ...]
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +95,14 @@ class Table:
             "concat('k', id) id", f"concat('p', id % {PARTITIONS}) region", f"{ts}L ts", f"double(id * {ts}) fare"
         )
 
+    def in_files(self, given: Sequence[Row], schema: pa.Schema = TRIPS) -> DataFrame:
+        """Rows of Parquet files, which a write reads twice instead of keeping them."""
+        folder = Path(tempfile.mkdtemp(dir=self.signals.parent))
+        for number in range(INPUT_FILES):
+            part = [row[: len(schema)] for row in given[number::INPUT_FILES]]
+            pq.write_table(rows(*part, schema=schema), folder / f"{number}.parquet")
+        return self.cluster.session.read.parquet(str(folder))
+
     def go_wrong(self, fault: Fault, moment: Moment) -> None:
         """The next write has this fault, in one of its tasks."""
         faulty = FaultyStorage(
@@ -96,9 +112,7 @@ class Table:
         make = HoodieTable.write_context
 
         def make_faulty(table: HoodieTable, *arguments: Any) -> Any:
-            context = make(table, *arguments)
-            vars(context)["storage"] = faulty
-            return context
+            return FaultyContext.of(make(table, *arguments), faulty)
 
         self._monkeypatch.setattr(HoodieTable, "write_context", make_faulty)
 
@@ -237,14 +251,24 @@ def test_an_executor_lost_between_tagging_and_writing(table: Table, monkeypatch:
     table.check()
 
 
-@pytest.mark.parametrize("operation", ["insert", "upsert"])
+@pytest.mark.parametrize(
+    ("operation", "step", "in_tasks"),
+    [
+        ("insert", "_write_buckets", False),
+        ("upsert", "_write_buckets", False),
+        ("upsert", "_indexed", True),
+        ("upsert", "_write_by_keys", True),
+    ],
+)
 def test_keys_made_anew_after_an_executor_was_lost_are_refused(
-    table: Table, monkeypatch: pytest.MonkeyPatch, operation: str
+    table: Table, monkeypatch: pytest.MonkeyPatch, operation: str, step: str, in_tasks: bool
 ) -> None:
     write(table.client(), "insert", table.rows(0, ROWS, 1))
     random_key = sf.udf(new_key, "string").asNondeterministic()
     frame = table.rows(0, ROWS, 1).withColumn("id", random_key())
-    kill_before_writing(table, monkeypatch)
+    if in_tasks:
+        monkeypatch.setattr(incoming_keys, "KEY_BYTES", -1)
+    kill_before(table, monkeypatch, step)
     with pytest.raises(HoodieWriteException, match=r"not deterministic.*checkpoint"):
         write(table.client(), operation, frame)
     table.check()
@@ -371,14 +395,21 @@ def in_another_order(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 def kill_before_writing(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both executors die after all decisions, before the first file is written."""
-    original = BaseCommitActionExecutor._write_buckets
+    kill_before(table, monkeypatch, "_write_buckets")
 
-    def killing(*arguments: Any) -> Any:
-        for host in HOSTS:
-            table.cluster.kill_executor(host)
-        return original(*arguments)
 
-    monkeypatch.setattr(BaseCommitActionExecutor, "_write_buckets", killing)
+def kill_before(table: Table, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """Both executors die once, before a method of the next write is called."""
+    original = getattr(BaseCommitActionExecutor, step)
+
+    def killing(*arguments: Any, **named: Any) -> Any:
+        if not table.has_struck:
+            (table.signals / "struck").touch()
+            for host in HOSTS:
+                table.cluster.kill_executor(host)
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(BaseCommitActionExecutor, step, killing)
 
 
 @pytest.mark.parametrize(
@@ -509,6 +540,237 @@ def test_a_clustering_outlives_what_is_killed_under_it(
         time.sleep(1 if fault is Fault.TASK_WAITS else 0)
         check_logs(table)
     assert len(list(table.commits()[result.instant_time].write_stats)) == PARTITIONS
+
+
+# --- keys above the limit: tasks find out where rows go, and inputs of files are read twice ---------------------------
+
+
+class LargeInputs:
+    """Writes whose keys are too many for the driver."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.kept: list[bool] = []
+        """Of each write of rows that tasks send by their keys: whether the rows are kept."""
+        write_by_keys = BaseCommitActionExecutor._write_by_keys
+
+        def watched(*arguments: Any, **named: Any) -> Any:
+            given = inspect.signature(write_by_keys).bind(*arguments, **named).arguments
+            self.kept.append(given.get("is_kept", False))
+            return write_by_keys(*arguments, **named)
+
+        monkeypatch.setattr(BaseCommitActionExecutor, "_write_by_keys", watched)
+        monkeypatch.setattr(incoming_keys, "KEY_BYTES", -1)
+
+
+@pytest.fixture
+def large_inputs(monkeypatch: pytest.MonkeyPatch) -> LargeInputs:
+    return LargeInputs(monkeypatch)
+
+
+class Loss(Enum):
+    """What is lost, and when."""
+
+    HASHES = "executors, after keys were read and before they are looked up"
+    PLACES = "executors, after keys were looked up and before rows are written"
+    SHUFFLE = "shuffle files, while rows are written"
+    WRITER = "the executor of a task that writes"
+    ATTEMPT = "a first attempt that is slower than the second"
+
+    def arrange(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let it happen to the next write."""
+        if self is Loss.HASHES:
+            kill_before(table, monkeypatch, "_indexed")
+        elif self is Loss.PLACES:
+            kill_before(table, monkeypatch, "_write_by_keys")
+        elif self is Loss.SHUFFLE:
+            table.go_wrong(Fault.SHUFFLE_FILES_VANISH, Moment.BEFORE_THE_FILE)
+        elif self is Loss.WRITER:
+            table.go_wrong(Fault.EXECUTOR_DIES, Moment.BEFORE_THE_FILE)
+        else:
+            table.go_wrong(Fault.TASK_WAITS, Moment.FILE_WRITTEN)
+
+    def check(self, table: Table) -> None:
+        """It happened, and did no harm."""
+        assert table.has_struck
+        table.check()
+        if self is Loss.ATTEMPT:
+            # It goes on after the commit.
+            (table.signals / "release").touch()
+            time.sleep(1)
+            table.check()
+        assert hoodie.metadata.validate(str(table.path)).is_right
+
+
+every_loss = pytest.mark.parametrize("loss", Loss, ids=lambda loss: loss.name)
+LOSSES_OF_INSERTS = [loss for loss in Loss if loss is not Loss.HASHES]
+"""Inserts look no keys up."""
+FLAGGED = TRIPS.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+
+
+def a_row(number: int, ts: int, is_deleted: bool = False) -> Row:
+    return (f"k{number}", f"p{number % PARTITIONS}", ts, float(number * ts), is_deleted)
+
+
+def index_options(index: str) -> dict[str, Any]:
+    buckets = {"bucket_index_num_buckets": 2} if index == "BUCKET" else {}
+    stored = {}
+    if index == "RECORD_INDEX":
+        # The sample of a file group of the index has keys of all base files: then these are searched.
+        stored = {
+            f"metadata_global_record_level_index_{name}": "1" for name in ("min_filegroup_count", "max_filegroup_count")
+        }
+        stored["metadata_global_record_level_index_enable"] = "true"
+    return {"index_type": index, **buckets, **stored}
+
+
+def counts_of(result: HoodieWriteResult) -> dict[str, int]:
+    return {name: getattr(result, name) for name in dir(result) if name.endswith("_count")}
+
+
+def in_one_process(
+    table: Table, options: Mapping[str, Any], stored: pa.Table, operation: str, given: pa.Table, **arguments: Any
+) -> dict[str, int]:
+    """Store rows in the table; and the counts of a write that is done in one process to another such table."""
+    properties = {"hoodie." + key.replace("_", "."): value for key, value in options.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(incoming_keys, "KEY_BYTES", 64 << 20)
+        with local_client(table.path, **properties) as client:
+            client.upsert(stored)
+        with local_client(init_table(table.signals.parent / "twin", **arguments), **properties) as client:
+            client.upsert(stored)
+            return counts_of(getattr(client, operation)(given))
+
+
+@pytest.mark.metadata_table
+@every_loss
+@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "BUCKET", "RECORD_INDEX"])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_an_upsert_of_many_keys_outlives_what_is_lost_under_it(
+    cluster: StandaloneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large_inputs: LargeInputs,
+    index: str, table_type: str, loss: Loss,
+) -> None:  # fmt: skip
+    """Keys repeat within and across files; some rows are deletes, some of nothing."""
+    table = Table(cluster, tmp_path, monkeypatch, table_type=table_type)
+    stored = [a_row(number, 2) for number in range(ROWS)]
+    newest = [a_row(number, 3, number % 10 == 0) for number in range(ROWS // 2, ROWS * 3 // 2)]
+    oldest = [a_row(number, 1) for number in range(0, 2 * ROWS, 3)]
+    others = [a_row(number, 2) for number in range(ROWS // 2, 2 * ROWS, 2)]
+    given = [*newest, *oldest, *others]
+    newest_of: dict[str, Row] = {}
+    for row in sorted([*stored, *given], key=itemgetter(2)):
+        newest_of[row[0]] = row
+    table.model = {key: row[:4] for key, row in newest_of.items() if not row[4]}
+    options = index_options(index)
+    tables = [rows(*some, schema=FLAGGED) for some in (stored, given)]
+    counts = in_one_process(table, options, tables[0], "upsert", tables[1], table_type=table_type)
+    del large_inputs.kept[:]
+    loss.arrange(table, monkeypatch)
+    result = write(table.client(**options), "upsert", table.in_files(given, FLAGGED))
+    loss.check(table)
+    assert counts_of(result) == counts
+    assert large_inputs.kept == [False]
+
+
+@pytest.mark.metadata_table
+@every_loss
+@pytest.mark.parametrize("index", ["SIMPLE", "BUCKET", "RECORD_INDEX"])
+def test_a_delete_of_many_keys_outlives_what_is_lost_under_it(
+    cluster: StandaloneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large_inputs: LargeInputs,
+    index: str, loss: Loss,
+) -> None:  # fmt: skip
+    table = Table(cluster, tmp_path, monkeypatch)
+    stored = [a_row(number, 2) for number in range(ROWS)]
+    given = [a_row(number, 0)[:2] for number in (*range(0, 2 * ROWS, 3), *range(0, ROWS, 30))]
+    table.model = {row[0]: row[:4] for row in stored if int(row[0][1:]) % 3}
+    options, keys = index_options(index), pa.schema(list(TRIPS)[:2])
+    counts = in_one_process(table, options, rows(*stored, schema=FLAGGED), "delete", rows(*given, schema=keys))
+    del large_inputs.kept[:]
+    loss.arrange(table, monkeypatch)
+    result = write(table.client(**options), "delete", table.in_files(given, keys))
+    loss.check(table)
+    assert counts_of(result) == counts
+    assert large_inputs.kept == [False]
+
+
+@pytest.mark.metadata_table
+@pytest.mark.parametrize("loss", LOSSES_OF_INSERTS, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_an_insert_that_is_read_twice_outlives_what_is_lost_under_it(
+    cluster: StandaloneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large_inputs: LargeInputs,
+    table_type: str, loss: Loss,
+) -> None:  # fmt: skip
+    """New rows go to files that have some; repeated keys stay, and deletes go nowhere."""
+    table = Table(cluster, tmp_path, monkeypatch, table_type=table_type)
+    stored = [a_row(number, 2) for number in range(ROWS)]
+    new = [a_row(number, 3) for number in (*range(ROWS // 2, 2 * ROWS), *range(ROWS, 2 * ROWS, 7))]
+    deletes = [a_row(number, 3, True) for number in range(0, 2 * ROWS, 11)]
+    table.model = {str(number): row[:4] for number, row in enumerate([*stored, *new])}
+    tables = [rows(*some, schema=FLAGGED) for some in (stored, [*new, *deletes])]
+    counts = in_one_process(table, {}, tables[0], "insert", tables[1], table_type=table_type)
+    del large_inputs.kept[:]
+    loss.arrange(table, monkeypatch)
+    result = write(table.client(), "insert", table.in_files([*new, *deletes], FLAGGED))
+    loss.check(table)
+    assert counts_of(result) == counts
+    assert large_inputs.kept == [False]
+
+
+@pytest.mark.parametrize("loss", LOSSES_OF_INSERTS, ids=lambda loss: loss.name)
+def test_rows_without_keys_that_are_read_twice_are_written_once(
+    keyless: Table, monkeypatch: pytest.MonkeyPatch, large_inputs: LargeInputs, loss: Loss
+) -> None:
+    """Of equal rows each one is written."""
+    given = [a_row(number, 1)[:4] for number in range(ROWS)]
+    keyless.model = {row[0]: row for row in given}
+    loss.arrange(keyless, monkeypatch)
+    write(keyless.client(), "insert", keyless.in_files([*given, *given]))
+    assert keyless.has_struck
+    check_keyless(keyless, 2)
+    assert large_inputs.kept == [False]
+
+
+def test_many_rows_that_come_in_another_order_after_an_executor_was_lost(
+    table: Table, monkeypatch: pytest.MonkeyPatch, large_inputs: LargeInputs
+) -> None:
+    """The tasks that write combine rows of one key: any order will do."""
+    older = table.rows(0, ROWS, 1)
+    frame = table.rows(0, ROWS, 2).union(older)
+    frame = frame.coalesce(2).mapInArrow(in_another_order, frame.schema)
+    kill_before(table, monkeypatch, "_write_by_keys")
+    result = write(table.client(), "upsert", frame)
+    assert (result.inserted_count, result.combined_count, large_inputs.kept) == (ROWS, ROWS, [True])
+    table.check()
+
+
+@pytest.mark.parametrize(
+    ("operation", "loss"),
+    [*(("upsert", loss) for loss in Loss), *(("insert", loss) for loss in LOSSES_OF_INSERTS)],
+    ids=lambda value: value.name if isinstance(value, Loss) else value,
+)
+def test_kept_rows_whose_keys_are_made_anew_are_written_once(
+    table: Table, monkeypatch: pytest.MonkeyPatch, large_inputs: LargeInputs, operation: str, loss: Loss
+) -> None:
+    """The caller keeps them, so that they are read twice; what was kept is lost, and made with other keys."""
+    stored = [a_row(number, 1)[:4] for number in range(ROWS)]
+    with local_client(table.path) as client:
+        client.insert(rows(*stored))
+    random_key = sf.udf(new_key, "string").asNondeterministic()
+    frame = table.in_files(stored).withColumn("id", random_key()).cache()
+    frame.count()
+    loss.arrange(table, monkeypatch)
+    try:
+        result = write(table.client(), operation, frame)
+    finally:
+        frame.unpersist()
+    assert table.has_struck
+    assert result.inserted_count == ROWS
+    (table.signals / "release").touch()
+    time.sleep(1 if loss is Loss.ATTEMPT else 0)
+    table.check_files()
+    found = hoodie.read_table(str(table.path), columns=["id", "fare", "_hoodie_record_key"])
+    assert found["id"].to_pylist() == found["_hoodie_record_key"].to_pylist()
+    assert len(set(found["id"].to_pylist())) == found.num_rows
+    assert sorted(found["fare"].to_pylist()) == sorted([row[3] for row in stored] * 2)
 
 
 SERVICES = {

@@ -21,11 +21,14 @@ from hoodie import SparkRDDWriteClient
 from hoodie.common.model.record_columns import ROW_NUMBER
 from hoodie.engine.data import Rereading
 from hoodie.exception import HoodieException, HoodieKeyException
-from hoodie.index.places_by_hash import HASHES
+from hoodie.index.index import IndexedTable
+from hoodie.index.places_by_hash import HASHES, LocatedKeys
+from hoodie.index.recordindex.record_index import HoodieRecordIndex
 from hoodie.keygen.user_key_generator import UserRecordKeyGenerator
 from hoodie.spark.spark_data import SparkData
 from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
 from hoodie.spark.spark_plans import planned_bytes, rereading_of
+from hoodie.table.action.commit import upsert_commit_action_executor
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
 from tests.support.table_builder import init_table, local_client, read_trips, rows, write_config
@@ -38,6 +41,7 @@ INDEXES = [
     {"index_type": "BLOOM"},
     {"index_type": "GLOBAL_SIMPLE"},
     {"index_type": "BUCKET", "hoodie.bucket.index.num.buckets": 2},
+    {"index_type": "RECORD_INDEX", "hoodie.metadata.global.record.level.index.enable": "true"},
 ]
 
 
@@ -46,8 +50,15 @@ def in_tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """Whether the keys are too many for the driver."""
     if request.param == "keys in tasks":
         monkeypatch.setattr("hoodie.table.action.commit.incoming_keys.KEY_BYTES", -1)
+        monkeypatch.setattr(HoodieRecordIndex, "_table_by_sample", staticmethod(as_if_all_files_had_keys))
         return True
     return False
+
+
+def as_if_all_files_had_keys(index: object, keys: pa.Array, table: IndexedTable) -> IndexedTable | None:
+    """What a record index has searched where keys of a sample are in nearly all base files."""
+    assert table.listing.snapshot is not None
+    return HoodieRecordIndex._whole_table(set(table.listing.snapshot.view().list_partitions()), table)
 
 
 def client(spark: SparkSession, path: str, **properties: Any) -> SparkRDDWriteClient:
@@ -158,6 +169,7 @@ class TestPlans:
         assert rereading_of(frame) is Rereading.POSSIBLE
 
 
+@pytest.mark.metadata_table
 @pytest.mark.parametrize("index", INDEXES, ids=lambda index: index["index_type"])
 def test_an_input_of_files_is_read_twice_and_not_kept(
     spark: SparkSession, tmp_path: Path, kept: list[SparkData], index: dict[str, Any]
@@ -279,6 +291,7 @@ class Shout:
         return self, pa.schema([source.field(name) for name in columns]), list(columns)
 
 
+@pytest.mark.metadata_table
 class TestChangesInBetween:
     OLD = (("a", "x", 2, 2.0), ("n", "x", 2, 2.0))
 
@@ -329,6 +342,54 @@ class TestChangesInBetween:
                 before[row[0]] = row
         assert read_trips(base_path) == sorted(before.values())
         assert result.is_committed
+        check_table(base_path)
+
+    @pytest.mark.parametrize(
+        "now",
+        [
+            (("a", "x", 2, 3.0), ("c", "y", 2, 3.0)),
+            (("a", "x", 2, 3.0), ("n", "z", 2, 3.0)),
+            (("a", "x", 2, 3.0), ("n", "x", 2, 3.0), ("o", "x", 2, 3.0)),
+            (("a", "x", 2, 3.0),),
+        ],
+        ids=["known key", "other partition", "one more", "one less"],
+    )
+    def test_files_that_are_replaced_when_hashes_of_keys_are_lost_are_read_anew(
+        self,
+        spark: SparkSession,
+        tmp_path: Path,
+        kept: list[SparkData],
+        monkeypatch: pytest.MonkeyPatch,
+        path: tuple[str, dict[str, Any]],
+        now: Any,
+        in_tasks: bool,
+    ) -> None:
+        """The hashes that are looked up are not those that were counted, and by which files were chosen."""
+        base_path, index = path
+        if not in_tasks or index["index_type"] == "BUCKET":
+            return
+        folder = files(tmp_path / "in", *self.OLD, parts=1)
+        before = {row[0]: row for row in read_trips(base_path)}
+        locate = upsert_commit_action_executor.locate
+        outcomes: list[LocatedKeys] = []
+
+        def locate_others(hashes: SparkData, *arguments: Any) -> LocatedKeys:
+            if not outcomes:
+                files(folder, *now, parts=1)
+                hashes.unpersist()
+            outcomes.append(locate(hashes, *arguments))
+            return outcomes[-1]
+
+        monkeypatch.setattr(upsert_commit_action_executor, "locate", locate_others)
+        with client(spark, base_path, **index) as writer:
+            writer.upsert(spark.read.parquet(str(folder)))
+        # The second time rows are kept.
+        assert [found.looked_up.count for found in outcomes] == [len(now)] * 2
+        assert kept
+        for row in now:
+            if row[0] not in before or row[2] >= before[row[0]][2]:
+                before[row[0]] = row
+        assert read_trips(base_path) == sorted(before.values())
         check_table(base_path)
 
     def test_other_values_of_the_same_keys_are_written(
@@ -580,6 +641,23 @@ def test_the_table_itself_is_the_input(spark: SparkSession, tmp_path: Path, kept
     changed = [f"k{i}" for i in range(20) if f"k{i}" < "k15"]
     assert result.updated_count == len(changed)
     assert [row[0] for row in read_trips(path) if row[3] == 2.0] == sorted(changed)
+    check_table(path)
+
+
+def test_rows_are_kept_where_their_places_are_too_large_to_share(
+    spark: SparkSession, tmp_path: Path, kept: list[SparkData], monkeypatch: pytest.MonkeyPatch, in_tasks: bool
+) -> None:
+    path = init_table(tmp_path / "t")
+    stored = [(f"k{i}", "xy"[i % 2], 1, 1.0) for i in range(20)]
+    with local_client(path) as writer:
+        writer.upsert(rows(*stored))
+    changes = [(f"k{i}", "xy"[i % 2], 2, 2.0) for i in range(10, 30)]
+    monkeypatch.setattr(HoodieSparkEngineContext, "max_shared_bytes", 1)
+    with client(spark, path) as writer:
+        result = writer.upsert(spark.read.parquet(str(files(tmp_path / "in", *changes))))
+    assert bool(kept) is in_tasks
+    assert (result.inserted_count, result.updated_count) == (10, 10)
+    assert read_trips(path) == sorted([*stored[:10], *changes])
     check_table(path)
 
 

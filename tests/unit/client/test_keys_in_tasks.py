@@ -11,9 +11,11 @@ import pytest
 
 from hoodie import HoodieKey
 from hoodie.common.bloom.key_blocks import UInt64Array
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieKeyException, HoodieUpsertException
 from hoodie.index import places_by_hash
-from hoodie.table.action.commit import incoming_keys
+from hoodie.index.places_by_hash import BYTES_FOR_NUMBER, LocatedKeys
+from hoodie.table.action.commit import incoming_keys, upsert_commit_action_executor
 from hoodie.table.action.commit.two_readings import InputReadOtherwise
 from tests.support.table_builder import init_table, local_client, read_rows, rows
 
@@ -125,3 +127,36 @@ def test_two_keys_of_one_hash_are_two_records(
     for region in "xyz":
         found = [row for row in read_rows(path, filters=[("region", "=", region)])]
         assert found == sorted(row for row in expected.values() if row[1] == region)
+
+
+@pytest.mark.usefixtures("_in_tasks")
+@pytest.mark.parametrize("fits", [True, False])
+@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "RECORD_INDEX"])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_rows_are_looked_up_themselves_where_their_places_are_too_large_to_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str, table_type: str, fits: bool
+) -> None:
+    stored = [(f"k{i}", "xy"[i % 2], 5) for i in range(40)]
+    given = [(f"k{i}", "xy"[i % 2], 4 + i % 3) for i in range(20, 60)] + [("k50", "x", 9), ("new", "z", 1)]
+    path = init_table(tmp_path / "t", table_type=table_type)
+    options = {**options_of(index), "hoodie.metadata.global.record.level.index.enable": str(index == "RECORD_INDEX")}
+    looked_up: list[int] = []
+    locate = upsert_commit_action_executor.locate
+
+    def watched(*arguments: Any) -> LocatedKeys:
+        looked_up.append(1)
+        return locate(*arguments)
+
+    with local_client(path, **options) as client:
+        client.upsert(rows(*stored))
+        monkeypatch.setattr(upsert_commit_action_executor, "locate", watched)
+        size = len(given) * BYTES_FOR_NUMBER
+        monkeypatch.setattr(LocalEngineContext, "max_shared_bytes", size if fits else size - 1)
+        result = client.upsert(rows(*given))
+    expected = {row[0]: row for row in stored}
+    for row in given:
+        if row[2] >= expected.get(row[0], row)[2]:
+            expected[row[0]] = row
+    assert read_rows(path) == sorted(expected.values())
+    assert (result.inserted_count, result.combined_count) == (len(expected) - len(stored), 1)
+    assert looked_up == ([1] if fits else [])

@@ -26,6 +26,7 @@ from hoodie.index.places_by_hash import (
     HashStored,
     LocatedKeys,
     counts_by_partition,
+    fits_driver,
     keys_in_tasks,
     locate,
     may_keep_hashes,
@@ -235,3 +236,10 @@ def test_hashes_are_kept_only_where_tasks_share_memory_and_up_to_a_limit(monkeyp
     monkeypatch.undo()
     monkeypatch.setattr(LocalEngineContext, "shares_memory", False)
     assert not may_keep_hashes(notes, context)
+
+
+@pytest.mark.parametrize(("slices", "size"), [(0, 1), (253, 1), (254, 2), (1 << 16, 4)])
+def test_a_driver_is_asked_for_the_numbers_of_all_rows(slices: int, size: int) -> None:
+    notes = notes_of(incoming([(f"k{i}", "xy"[i % 2], UPSERT) for i in range(1000)]))
+    assert fits_driver(notes, slices, 1400 * size)
+    assert not fits_driver(notes, slices, 1400 * size - 1)
