@@ -357,7 +357,7 @@ class TestChangesInBetween:
         """The hashes that are looked up are not those that were counted, and by which files were chosen."""
         base_path, index = path
         if not in_tasks or index["index_type"] == "BUCKET":
-            return
+            pytest.skip("no hashes are looked up")
         folder = files(tmp_path / "in", *self.OLD, parts=1)
         before = {row[0]: row for row in read_trips(base_path)}
         locate = upsert_commit_action_executor.locate
