@@ -21,7 +21,9 @@ from hoodie import SparkRDDWriteClient
 from hoodie.common.model.record_columns import ROW_NUMBER
 from hoodie.engine.data import Rereading
 from hoodie.exception import HoodieException, HoodieKeyException
+from hoodie.index.index import IndexedTable
 from hoodie.index.places_by_hash import HASHES, LocatedKeys
+from hoodie.index.recordindex.record_index import HoodieRecordIndex
 from hoodie.keygen.user_key_generator import UserRecordKeyGenerator
 from hoodie.spark.spark_data import SparkData
 from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
@@ -39,6 +41,7 @@ INDEXES = [
     {"index_type": "BLOOM"},
     {"index_type": "GLOBAL_SIMPLE"},
     {"index_type": "BUCKET", "hoodie.bucket.index.num.buckets": 2},
+    {"index_type": "RECORD_INDEX", "hoodie.metadata.global.record.level.index.enable": "true"},
 ]
 
 
@@ -47,8 +50,15 @@ def in_tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """Whether the keys are too many for the driver."""
     if request.param == "keys in tasks":
         monkeypatch.setattr("hoodie.table.action.commit.incoming_keys.KEY_BYTES", -1)
+        monkeypatch.setattr(HoodieRecordIndex, "_table_by_sample", staticmethod(as_if_all_files_had_keys))
         return True
     return False
+
+
+def as_if_all_files_had_keys(index: object, keys: pa.Array, table: IndexedTable) -> IndexedTable | None:
+    """What a record index has searched where keys of a sample are in nearly all base files."""
+    assert table.listing.snapshot is not None
+    return HoodieRecordIndex._whole_table(set(table.listing.snapshot.view().list_partitions()), table)
 
 
 def client(spark: SparkSession, path: str, **properties: Any) -> SparkRDDWriteClient:
