@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.bloom_filter import BloomFilter
+from hoodie.common.data.grouped_rows import joined_chunks
 from hoodie.common.data.numbered_rows import take_of_table
 from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.file_slice import FileSlice
@@ -126,7 +127,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
             The new records that did not fit, for another file group; usually none.
         """
         self._records += incoming.num_rows
-        incoming = incoming.combine_chunks()
+        incoming = joined_chunks(incoming)
         updates, inserts = self._updates_and_inserts(incoming)
         if self._changes is not None:
             self._changes.expect_repeated(_repeated(updates[RECORD_KEY]))

@@ -65,6 +65,24 @@ def take_rows(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
+def joined_chunks(table: pa.Table) -> pa.Table:
+    """A table with its chunks joined, as ``combine_chunks`` does; columns that share their bytes are joined once.
+
+    Args:
+        table: The rows. A column of more than 2 GiB keeps several chunks.
+    """
+    chunks = [column.chunks for column in table.columns]  # held, so that no two of them have one identity
+    places: dict[object, int] = {}
+    numbers = []
+    for number, parts in enumerate(chunks):
+        identity = tuple((len(part), _identity(part)) for part in parts)
+        numbers.append(places.setdefault(identity or number, number))
+    distinct = list(places.values())
+    joined = pa.Table.from_arrays([table.column(number) for number in distinct], list(map(str, distinct)))
+    columns = dict(zip(distinct, joined.combine_chunks().columns, strict=True))
+    return pa.Table.from_arrays([columns[number] for number in numbers], schema=table.schema)
+
+
 def _identity(column: pa.Array) -> object:
     """A value that is equal only for columns with the same values.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from hoodie.common.data.grouped_rows import take_rows
+from hoodie.common.data.grouped_rows import joined_chunks, take_rows
 
 BATCH_ROWS = 1 << 17
 """The rows of the batches that tables are cut into: enough that calls cost little, and few enough for caches."""
@@ -130,5 +130,7 @@ def take_of_table(table: pa.Table, numbers: np.ndarray) -> pa.Table:
         numbers: Their numbers, in the wanted order.
     """
     if table.nbytes < _ONE_ARRAY:
-        return table.combine_chunks().take(pa.array(numbers))
+        batches = joined_chunks(table).to_batches()
+        if len(batches) == 1:
+            return pa.Table.from_batches([take_rows(batches[0], pa.array(numbers))], table.schema)
     return pa.Table.from_batches(taken_batches([(NumberedRows(table), numbers)], table.schema), table.schema)

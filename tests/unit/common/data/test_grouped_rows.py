@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoodie.common.data.grouped_rows import rows_by_value, take_rows
+from hoodie.common.data.grouped_rows import joined_chunks, rows_by_value, take_rows
 
 VALUES = ["", "a", "ä", "\U0001f600", "long " * 50, "a,b:c"]
 
@@ -77,6 +77,51 @@ def test_columns_that_share_their_bytes_share_them_afterwards() -> None:
     assert address("the same") == address("numbers")
     assert address("texts again") == address("texts")
     assert address("further on") != address("numbers")
+
+
+def test_joined_chunks_are_those_of_each_column() -> None:
+    columns = columns_with_shared_bytes()
+    batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    table = pa.Table.from_batches([batch, batch.slice(4, 3), batch.slice(9)])
+
+    joined = joined_chunks(table)
+
+    assert joined.schema.equals(table.schema)
+    for name in columns:
+        assert joined[name].num_chunks == 1, name
+        assert joined[name].to_pylist() == table[name].to_pylist(), name
+
+
+def test_columns_that_share_their_bytes_in_all_chunks_are_joined_once() -> None:
+    columns = columns_with_shared_bytes()
+    batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    other = batch.set_column(batch.schema.get_field_index("texts again"), "texts again", pa.array(["x"] * 10))
+    joined, joined_others = (joined_chunks(pa.Table.from_batches([batch, last])) for last in (batch, other))
+
+    def address(table: pa.Table, name: str) -> Any:
+        return table[name].chunk(0).buffers()[-1].address
+
+    assert address(joined, "the same") == address(joined, "numbers")
+    assert address(joined, "texts again") == address(joined, "texts")
+    assert address(joined, "further on") != address(joined, "numbers")
+    assert joined_others["texts"].to_pylist() == batch.column("texts").to_pylist() * 2
+    assert joined_others["texts again"].to_pylist() == [*batch.column("texts").to_pylist(), *["x"] * 10]
+
+
+def test_columns_that_share_their_bytes_in_other_chunks_are_joined_apart() -> None:
+    first, second = pa.array(range(6)), pa.array(range(10, 16))
+    columns = [pa.chunked_array([first.slice(0, low), second.slice(0, 8 - low)]) for low in (5, 3)]
+
+    joined = joined_chunks(pa.table(columns, ["five", "three"]))
+
+    assert joined.to_pydict() == {"five": [0, 1, 2, 3, 4, 10, 11, 12], "three": [0, 1, 2, 10, 11, 12, 13, 14]}
+
+
+def test_columns_without_chunks_keep_their_types() -> None:
+    schema = pa.schema([("number", pa.int64()), ("text", pa.string())])
+
+    assert joined_chunks(schema.empty_table()).schema.equals(schema)
+    assert joined_chunks(pa.table([pa.chunked_array([], field.type) for field in schema], schema=schema)).num_rows == 0
 
 
 @pytest.mark.parametrize("values", [["a"], ["b", "a", "b", "", "a"], VALUES * 3])
