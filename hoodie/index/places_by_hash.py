@@ -6,9 +6,9 @@
     driver             the functions of all ranges                           -> `HashedPlaces`
 
 Neither keys nor rows are moved, and the driver holds about one byte for each key, in a `StaticFunction`. Where tasks
-share its memory, it may hold the hashes too, in a `SortedFunction`, which takes less time. Hashes decide places, not
-which keys are equal: a task that writes a file group looks the keys of its rows up there, so that two keys of one hash
-are two rows still.
+share its memory, it may hold the hashes too, in a `SortedFunction`, which takes less time, and the position of each
+stored key in its base file. Hashes decide places, not which keys are equal: a task that writes a file group compares
+the keys of its rows with those at their positions, or looks them up, so that two keys of one hash are two rows still.
 
 Hudi has no counterpart: it joins the keys of all rows with all stored keys.
 """
@@ -32,6 +32,7 @@ from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
+    CURRENT_ROW_POSITION,
     OPERATION,
     PARTITION_PATH,
     RECORD_KEY,
@@ -57,17 +58,21 @@ NUM_RANGES = 1 << RANGE_BITS
 BYTES_FOR_NUMBER = 1.4
 """The size of the functions for each key and byte of its number."""
 MOST_KEPT_BYTES = 128 << 20
-"""The most bytes of hashes that the driver keeps where tasks share its memory."""
+"""The most bytes of hashes and positions that the driver keeps where tasks share its memory."""
 SAMPLED_KEYS = 100
 """The keys of a batch that the driver gets to see."""
 
 _HASH_BYTES = 8
+_POSITION = np.dtype(np.int32)
+_UNKNOWN = -1
+"""The position of a hash that is not stored, or at several positions, or in a slice whose log files are read."""
 _SHIFT = np.uint64(64 - RANGE_BITS)
 _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 _INSERT, _NOWHERE, _FIRST_SLICE = 0, 1, 2
 """The numbers of a hash: its row is new, is a delete of nothing, or belongs to the slice of the number less 2."""
 
 KIND, RANGE, NUMBER, COUNT, FINGERPRINT, DATA = "kind", "range", "number", "count", "fingerprint", "data"
+POSITIONS = "positions"
 LOW, HIGH = "low", "high"
 
 
@@ -79,7 +84,7 @@ class Kind(IntEnum):
     DELETES = 1
     """The same of rows that ask for a delete."""
     STORED = 2
-    """Hashes of the keys of a slice, which ``number`` names."""
+    """Hashes of the keys of a slice, which ``number`` names, and their positions in its base file if these are kept."""
     KEYS = 3
     """A partition path, the number of its rows in some batches, and their smallest and largest key."""
     WITHOUT_KEY = 4
@@ -115,6 +120,7 @@ HASHES = pa.schema(
         (HIGH, pa.string()),
         (FINGERPRINT, pa.int64()),
         (DATA, pa.binary()),
+        (POSITIONS, pa.binary()),
     ]
 )
 
@@ -212,11 +218,13 @@ class HashStored:
         storage: The storage of the files.
         is_global: See `HashIncoming`.
         merged: Reads the keys of slices whose log files may have some; None where there are none.
+        keeps_positions: Whether the driver is to know the positions of the keys.
     """
 
     storage: HoodieStorage
     is_global: bool
     merged: MergedKeys | None = None
+    keeps_positions: bool = False
 
     def __call__(self, task: TaskIdentity, item: tuple[int, FileSlice, bool]) -> Iterator[pa.RecordBatch]:
         """Rows of `HASHES`.
@@ -235,11 +243,16 @@ class HashStored:
                 keys = reader.read_record_keys()
         hashes = _hashes_in_partition(keys, file_slice.partition_path, self.is_global)
         if len(hashes):
-            yield _cells(hashes, None, [file_slice.partition_path], number)
+            keeps_positions = self.keeps_positions and not reads_logs
+            yield _cells(hashes, None, [file_slice.partition_path], number, keeps_positions)
 
 
 def _cells(
-    hashes: UInt64Array, groups: npt.NDArray[np.int64] | None, paths: Sequence[str], number: int | None = None
+    hashes: UInt64Array,
+    groups: npt.NDArray[np.int64] | None,
+    paths: Sequence[str],
+    number: int | None = None,
+    keeps_positions: bool = False,
 ) -> pa.RecordBatch:
     """One row of `HASHES` for each range and group.
 
@@ -248,6 +261,7 @@ def _cells(
         groups: For incoming rows, twice the number of the partition path, and 1 more for a delete; None for a slice.
         paths: The partition paths.
         number: The number of the slice; None for incoming rows.
+        keeps_positions: Whether the place of each hash among the hashes is its position.
     """
     width = 2 * len(paths)
     cells = (hashes >> _SHIFT).astype(np.int64) * width
@@ -260,7 +274,7 @@ def _cells(
     found = cells[starts]
     group = found % width
     kinds = np.full(len(found), Kind.STORED) if groups is None else group % 2
-    offsets = (np.append(starts, len(cells)) * _HASH_BYTES).astype(np.int32)
+    bounds = np.append(starts, len(cells))
     numbers = pa.nulls(len(found), pa.int32()) if number is None else pa.array(np.full(len(found), number, np.int32))
     columns = {
         KIND: pa.array(kinds.astype(np.int8)),
@@ -268,8 +282,11 @@ def _cells(
         NUMBER: numbers,
         PARTITION_PATH: pa.array(paths, pa.string()).take(pa.array(group // 2)),
         COUNT: pa.array(ends - starts),
-        DATA: pieces_of(hashes[order], offsets, pa.binary()),
+        DATA: pieces_of(hashes[order], (bounds * _HASH_BYTES).astype(np.int32), pa.binary()),
     }
+    if keeps_positions:
+        positions = order.astype(_POSITION)
+        columns[POSITIONS] = pieces_of(positions, (bounds * _POSITION.itemsize).astype(np.int32), pa.binary())
     return _batch(columns, len(found))
 
 
@@ -343,7 +360,7 @@ class MatchHashes:
         distinct, copies = hashes[starts], np.diff(np.append(starts, len(hashes)))
         deletes = np.repeat(kinds[~is_stored] == Kind.DELETES, counts[~is_stored])[order]
         path_codes = np.repeat(paths.indices.to_numpy(), counts[~is_stored])[order]
-        slices, several = self._slices(distinct, stored)
+        slices, positions, several = self._slices(distinct, stored)
         # Within partitions, only keys of two partitions with one hash move.
         several |= self._moving(slices, path_codes, starts, paths.dictionary)
         values = slices + _FIRST_SLICE
@@ -355,14 +372,15 @@ class MatchHashes:
             # A row that comes with another partition path is another row.
             hashes ^= _hashes_of_paths(paths.dictionary)[path_codes]
         numbers = values.astype(_kind_of_numbers(len(self.paths)))
+        function: dict[str, object]
         if self.keeps_hashes:
-            seed, data = None, distinct.tobytes() + numbers.tobytes()
+            function = {DATA: distinct.tobytes() + numbers.tobytes(), POSITIONS: positions.tobytes()}
         else:
-            function = StaticFunction.of(distinct, numbers)
-            seed, data = function.seed, function.numbers.tobytes()
+            static = StaticFunction.of(distinct, numbers)
+            function = {NUMBER: static.seed, DATA: static.numbers.tobytes()}
         range_number = batches[0].column(RANGE)[0].as_py()
         notes: list[dict[str, object]] = [
-            {KIND: Kind.FUNCTION, RANGE: range_number, NUMBER: seed, COUNT: len(distinct), DATA: data},
+            {KIND: Kind.FUNCTION, RANGE: range_number, COUNT: len(distinct), **function},
             _seen(Kind.ROWS, _rows_seen(hashes[comes])),
             _seen(Kind.UNMATCHED, _rows_seen(hashes[~comes])),
             {KIND: Kind.REPEATED, COUNT: len(hashes) - len(distinct)},
@@ -378,12 +396,15 @@ class MatchHashes:
         yield _rows_of(notes)
 
     @staticmethod
-    def _slices(distinct: UInt64Array, stored: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """The slice of each hash, -1 where it is in none; and whether it is in several."""
+    def _slices(
+        distinct: UInt64Array, stored: pa.Table
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+        """The slice of each hash, -1 where it is in none; its position there; and whether it is in several slices."""
         slices = np.full(len(distinct), -1, dtype=np.int64)
+        positions = np.full(len(distinct), _UNKNOWN, dtype=_POSITION)
         several = np.zeros(len(distinct), dtype=np.bool_)
         if not stored.num_rows:
-            return slices, several
+            return slices, positions, several
         hashes = _joined(stored)
         numbers = np.repeat(stored[NUMBER].to_numpy(), stored[COUNT].to_numpy())
         places = np.minimum(np.searchsorted(distinct, hashes), len(distinct) - 1)
@@ -391,7 +412,11 @@ class MatchHashes:
         places, numbers = places[is_wanted], numbers[is_wanted]
         slices[places] = numbers
         several[places[slices[places] != numbers]] = True
-        return slices, several
+        if stored[POSITIONS].null_count < stored.num_rows:
+            stored_at = _joined_positions(stored)[is_wanted]
+            positions[places] = stored_at
+            positions[places[positions[places] != stored_at]] = _UNKNOWN
+        return slices, positions, several
 
     def _moving(
         self,
@@ -426,6 +451,15 @@ def _joined(cells: pa.Table) -> UInt64Array:
     return np.concatenate([np.frombuffer(cell.as_buffer(), dtype=np.uint64) for cell in cells[DATA]])
 
 
+def _joined_positions(cells: pa.Table) -> npt.NDArray[np.int32]:
+    """The positions of the hashes of all rows, one after the other."""
+    parts = [
+        np.frombuffer(cell.as_buffer(), dtype=_POSITION) if cell.is_valid else np.full(count, _UNKNOWN, dtype=_POSITION)
+        for cell, count in zip(cells[POSITIONS], cells[COUNT].to_pylist(), strict=True)
+    ]
+    return np.concatenate(parts)
+
+
 def _kind_of_numbers(num_slices: int) -> np.dtype:
     return np.min_scalar_type(num_slices + _FIRST_SLICE)
 
@@ -445,6 +479,7 @@ class HashedPlaces:
         seeds: The seed of each range.
         starts: The start of the numbers of each range; the last entry is their end.
         known_hashes: The hash of each number, if they are kept; then no seed counts.
+        known_positions: The position of each of these hashes in its file, -1 if it is not known.
     """
 
     is_global: bool
@@ -453,6 +488,7 @@ class HashedPlaces:
     seeds: tuple[int, ...]
     starts: npt.NDArray[np.int64]
     known_hashes: UInt64Array | None = None
+    known_positions: npt.NDArray[np.int32] | None = None
 
     def hashes(self, batch: pa.RecordBatch) -> UInt64Array:
         """The hash of each row.
@@ -468,13 +504,14 @@ class HashedPlaces:
         Args:
             batch: Rows with record key and partition path, without nulls, that were looked up.
         """
-        slices = self._codes(self.hashes(batch)) - _FIRST_SLICE
+        slices = self._codes(self.hashes(batch))[0] - _FIRST_SLICE
         return append_numbered_locations(batch, self.files, slices, np.full(batch.num_rows, -1, dtype=np.int64))
 
     def placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Key, partition path and current file id of each row that goes somewhere, and its number in the batch.
 
-        Rows that were not looked up get an arbitrary place.
+        Rows that were not looked up get an arbitrary place. If hashes are kept, the row position comes before the
+        number: null for a new key, -1 if it is not known.
 
         Args:
             batch: Rows with record key and partition path.
@@ -483,39 +520,42 @@ class HashedPlaces:
         usable = batch.select([RECORD_KEY, PARTITION_PATH])
         if len(rows) < batch.num_rows:
             usable = usable.take(pa.array(rows))
-        codes = self._codes(self.hashes(usable)) if len(rows) else np.zeros(0, dtype=np.int64)
+        codes, positions = self._codes(self.hashes(usable))
         goes = (codes != _NOWHERE) & (codes < len(self.files) + _FIRST_SLICE)
         if not goes.all():
             kept = np.flatnonzero(goes)
-            rows, codes, usable = rows[kept], codes[kept], usable.take(pa.array(kept))
+            rows, codes, positions, usable = rows[kept], codes[kept], positions[kept], usable.take(pa.array(kept))
         slices = pa.array((codes - _FIRST_SLICE).astype(np.int32), mask=codes < _FIRST_SLICE)
         ids = pa.DictionaryArray.from_arrays(slices, pa.array([file.file_id for file in self.files], pa.string()))
-        with_ids = usable.append_column(pa.field(CURRENT_FILE_ID, ids.type), ids)
-        return with_ids.append_column(ROW_IN_BATCH, pa.array(rows))
+        placed = usable.append_column(pa.field(CURRENT_FILE_ID, ids.type), ids)
+        if self.known_positions is not None:
+            column = pa.array(positions.astype(np.int64), mask=codes < _FIRST_SLICE)
+            placed = placed.append_column(reserved_field(CURRENT_ROW_POSITION), column)
+        return placed.append_column(ROW_IN_BATCH, pa.array(rows))
 
-    def _codes(self, hashes: UInt64Array) -> npt.NDArray[np.int64]:
+    def _codes(self, hashes: UInt64Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """The number of each hash, and its position if it is known."""
         ranges = (hashes >> _SHIFT).astype(np.int8)
         order = np.argsort(ranges, kind="stable")
         bounds = np.searchsorted(ranges[order], np.arange(NUM_RANGES + 1))
-        codes = np.empty(len(hashes), dtype=np.int64)
+        codes = np.full(len(hashes), _NOWHERE, dtype=np.int64)
+        positions = np.full(len(hashes), _UNKNOWN, dtype=_POSITION)
         for number, (low, high) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
-            if high > low:
-                rows = order[low:high]
-                codes[rows] = self._function(number)(hashes[rows])
-        return codes
-
-    def _function(self, number: int) -> StaticFunction | SortedFunction:
-        start, end = self.starts[number], self.starts[number + 1]
-        if start == end:
-            return _NOWHERE_AT_ALL
-        if self.known_hashes is not None:
-            return SortedFunction(self.known_hashes[start:end], self.numbers[start:end])
-        return StaticFunction(self.numbers[start:end], self.seeds[number])
+            start, end = self.starts[number], self.starts[number + 1]
+            if high == low or start == end:
+                continue
+            rows = order[low:high]
+            if self.known_hashes is None:
+                codes[rows] = StaticFunction(self.numbers[start:end], self.seeds[number])(hashes[rows])
+                continue
+            entries = start + SortedFunction(self.known_hashes[start:end])(hashes[rows])
+            codes[rows] = self.numbers[entries]
+            if self.known_positions is not None:
+                positions[rows] = self.known_positions[entries]
+        return codes, positions
 
 
 ROW_IN_BATCH = pa.field("__hoodie_row_in_batch", pa.int64())
-_NOWHERE_AT_ALL = StaticFunction(np.array([_NOWHERE, 0, 0], dtype=np.uint8), 0)
-"""The function of a range without incoming hashes."""
 
 
 @attrs.frozen(eq=False)
@@ -638,20 +678,32 @@ def _places_of(functions: pa.Table, files: Sequence[HoodieRecordLocation], is_gl
     kind = _kind_of_numbers(len(files))
     arrays = [np.zeros(0, dtype=kind)] * NUM_RANGES
     known = [np.zeros(0, dtype=np.uint64)] * NUM_RANGES
+    known_at = [np.zeros(0, dtype=_POSITION)] * NUM_RANGES
     seeds = [0] * NUM_RANGES
-    for number, seed, count, data in zip(
-        *(functions[name].to_pylist() for name in (RANGE, NUMBER, COUNT)), functions[DATA], strict=True
+    for number, seed, count, data, positions in zip(
+        *(functions[name].to_pylist() for name in (RANGE, NUMBER, COUNT)),
+        functions[DATA],
+        functions[POSITIONS],
+        strict=True,
     ):
         buffer = data.as_buffer()
         if seed is None:
             known[number] = np.frombuffer(buffer, dtype=np.uint64, count=count)
             arrays[number] = np.frombuffer(buffer, dtype=kind, offset=known[number].nbytes)
+            known_at[number] = np.frombuffer(positions.as_buffer(), dtype=_POSITION)
         else:
             arrays[number], seeds[number] = np.frombuffer(buffer, dtype=kind), seed
     starts = np.cumsum([0, *map(len, arrays)])
     hashes = np.concatenate(known)
-    known_hashes = hashes if len(hashes) else None
-    return HashedPlaces(is_global, tuple(files), np.concatenate(arrays), tuple(seeds), starts, known_hashes)
+    return HashedPlaces(
+        is_global,
+        tuple(files),
+        np.concatenate(arrays),
+        tuple(seeds),
+        starts,
+        known_hashes=hashes if len(hashes) else None,
+        known_positions=np.concatenate(known_at) if len(hashes) else None,
+    )
 
 
 def rows_read(incoming: pa.Table) -> RowsSeen:
@@ -675,13 +727,14 @@ def fits_driver(incoming: pa.Table, num_slices: int, max_bytes: int) -> bool:
 
 
 def may_keep_hashes(incoming: pa.Table, context: HoodieEngineContext) -> bool:
-    """Whether the driver keeps the hashes of all keys.
+    """Whether the driver keeps the hashes of all keys, and their positions.
 
     Args:
         incoming: The rows of `notes_of`.
         context: The engine.
     """
-    return context.shares_memory and rows_read(incoming).count * _HASH_BYTES <= MOST_KEPT_BYTES
+    most = rows_read(incoming).count * (_HASH_BYTES + _POSITION.itemsize)
+    return context.shares_memory and most <= MOST_KEPT_BYTES
 
 
 def keys_in_tasks(incoming: pa.Table) -> KeysInTasks:

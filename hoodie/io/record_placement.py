@@ -39,6 +39,8 @@ class RecordPlacement:
         knows_positions: Whether the rows of an upsert or delete say at which row of the base file their key stands;
             else the task that writes the file group looks for it.
         looks_up_for_logs: Whether the task that writes a log file looks its keys up in the base file too.
+        guesses_positions: Whether rows may say so by a hash of their key: the task compares the keys, and looks them up
+            if one differs.
         verifies_positions: Whether the task compares these rows with the keys that they are said to hold.
         key_check: Refuses a base file with keys of other file groups; None where none can be.
         written_keys: Gets the record keys that handles write, for an index in the same process; None without such an
@@ -51,3 +53,4 @@ class RecordPlacement:
     key_check: KeyCheck | None = None
     written_keys: WrittenKeys | None = attrs.field(default=None, repr=False, eq=False)
     looks_up_for_logs: bool = False
+    guesses_positions: bool = False

@@ -76,27 +76,23 @@ class StaticFunction:
 
 @attrs.frozen(eq=False)
 class SortedFunction:
-    """The number of each hash of a set; for any other hash, an arbitrary number.
+    """The place of each hash of a sorted set in it; for any other hash, an arbitrary place.
 
     It is made and asked in less time than a `StaticFunction`, but holds the hashes.
 
     Attributes:
         hashes: uint64, sorted, all different, at least one.
-        numbers: The number of each hash.
     """
 
     hashes: UInt64Array
-    numbers: np.ndarray
 
-    def __call__(self, hashes: UInt64Array) -> np.ndarray:
-        """The number of each hash.
+    def __call__(self, hashes: UInt64Array) -> npt.NDArray[np.int64]:
+        """The place of each hash.
 
         Args:
             hashes: uint64.
         """
-        places = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
-        found: np.ndarray = self.numbers[places]
-        return found
+        return np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
 
 
 def _xor(numbers: np.ndarray, places: npt.NDArray[np.int64]) -> np.ndarray:

@@ -15,6 +15,7 @@ from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieKeyException, HoodieUpsertException
 from hoodie.index import places_by_hash
 from hoodie.index.places_by_hash import BYTES_FOR_NUMBER, LocatedKeys
+from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.table.action.commit import incoming_keys, upsert_commit_action_executor
 from hoodie.table.action.commit.two_readings import InputReadOtherwise
 from tests.support.table_builder import init_table, local_client, read_rows, rows
@@ -160,3 +161,23 @@ def test_rows_are_looked_up_themselves_where_their_places_are_too_large_to_share
     assert read_rows(path) == sorted(expected.values())
     assert (result.inserted_count, result.combined_count) == (len(expected) - len(stored), 1)
     assert looked_up == ([1] if fits else [])
+
+
+@pytest.mark.usefixtures("_in_tasks")
+@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_SIMPLE"])
+def test_keys_are_not_searched_a_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str) -> None:
+    path = init_table(tmp_path / "t")
+    stored = [(f"k{i}", "xy"[i % 2], 1) for i in range(40)]
+    given = [(f"k{i}", "xy"[i % 2], 2) for i in range(59, 10, -1)] + [("new", "z", 2)]
+    gone = [HoodieKey(row[0], row[1]) for row in stored[:3]]
+    with local_client(path, index_type=index) as client:
+        client.upsert(rows(*stored))
+        with monkeypatch.context() as patches:
+            patches.setattr(HoodieKeyLookupHandle, "lookup", lambda *arguments: pytest.fail("searched"))
+            result = client.upsert(rows(*given))
+        client.delete(gone)
+    expected = {row[0]: row for row in [*stored, *given]}
+    for key in gone:
+        del expected[key.record_key]
+    assert read_rows(path) == sorted(expected.values())
+    assert (result.inserted_count, result.updated_count) == (21, 29)

@@ -12,7 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from hoodie import HoodieTableMetaClient
-from hoodie.common.model.record_columns import CURRENT_FILE_ID, OPERATION, PARTITION_PATH, RECORD_KEY
+from hoodie.common.model.record_columns import (
+    CURRENT_FILE_ID,
+    CURRENT_ROW_POSITION,
+    OPERATION,
+    PARTITION_PATH,
+    RECORD_KEY,
+)
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.common.model.write_status import RowsSeen
 from hoodie.engine.local_data import LocalData
@@ -65,7 +71,7 @@ def incoming(entries: list[Row], is_global: bool = False, partitions: int = 3) -
 def located(path: str, entries: list[Row], is_global: bool = False) -> tuple[LocatedKeys, list[str]]:
     table = table_at(path)
     slices = [(part, False) for part in table.slices]
-    stored = HashStored(table.storage, is_global)
+    stored = HashStored(table.storage, is_global, keeps_positions=_keeps_hashes)
     found = locate(incoming(entries, is_global), slices, stored, LocalEngineContext(2), _keeps_hashes)
     return found, [part.file_id for part, _ in slices]
 
@@ -117,6 +123,40 @@ def test_each_row_goes_to_the_slice_of_its_key(stored: str, count: int) -> None:
     assert int(found.updates.sum()) == len(entries) - sum(new.values())
     assert (found.repeated, found.unmatched_deletes) == (0, 0)
     assert rows_seen_by_hash(batch_of(entries)) == found.seen
+
+
+def test_positions_are_those_of_the_keys_in_their_files(stored: str) -> None:
+    rows_of_keys = {}
+    for part in table_at(stored).slices:
+        keys = pq.read_table(part.sole_base_file.path, columns=["_hoodie_record_key"]).column(0).to_pylist()
+        rows_of_keys.update({(key, part.partition_path): row for row, key in enumerate(keys)})
+    entries = [(f"{letter}{i}", path, UPSERT) for i in range(250) for letter in "abc" for path in "xyz"]
+    entries.insert(7, ("no", "z", DELETE))
+    found, _ = located(stored, entries)
+
+    assert found.places is not None
+    placed = found.places.placed(batch_of(entries))
+    if not _keeps_hashes:
+        assert CURRENT_ROW_POSITION not in placed.schema.names
+        return
+    assert placed.num_rows == len(entries) - 1
+    assert placed.column(CURRENT_ROW_POSITION).to_pylist() == [
+        rows_of_keys.get(row[:2]) for row in entries if row[2] == UPSERT
+    ]
+
+
+def test_a_key_with_two_positions_in_its_file_has_none_here(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path) as client:
+        client.bulk_insert(rows(("a", "x", 1), ("b", "x", 1), ("a", "x", 2)))
+    entries = [("a", "x", UPSERT), ("b", "x", UPSERT), ("new", "x", UPSERT)]
+    found, file_ids = located(path, entries)
+
+    assert found.places is not None
+    placed = found.places.placed(batch_of(entries))
+    assert placed.column(CURRENT_FILE_ID).to_pylist() == [*file_ids, *file_ids, None]
+    if _keeps_hashes:
+        assert placed.column(CURRENT_ROW_POSITION).to_pylist() == [-1, 1, None]
 
 
 def test_deletes_of_nothing_go_nowhere(stored: str) -> None:
@@ -231,7 +271,7 @@ def test_hashes_are_kept_only_where_tasks_share_memory_and_up_to_a_limit(monkeyp
     notes = notes_of(incoming([(f"key {i}", "x", UPSERT) for i in range(100)]))
     context = LocalEngineContext(2)
     assert may_keep_hashes(notes, context)
-    monkeypatch.setattr(places_by_hash, "MOST_KEPT_BYTES", 799)
+    monkeypatch.setattr(places_by_hash, "MOST_KEPT_BYTES", 1199)
     assert not may_keep_hashes(notes, context)
     monkeypatch.undo()
     monkeypatch.setattr(LocalEngineContext, "shares_memory", False)

@@ -65,6 +65,7 @@ from hoodie.merge.merge_spec import MergeSpec
 from hoodie.metrics.metrics import Step
 from hoodie.table.action.cluster.updates_strategy import clusterings_met, look_again
 from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler
+from hoodie.table.action.commit.hashed_rows import PlaceRows
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
 from hoodie.table.action.commit.merge_on_read_bucket_handler import MergeOnReadBucketHandler
 from hoodie.table.action.commit.merge_on_read_partitioner import AppendedRecords, MergeOnReadPartitioner
@@ -370,6 +371,7 @@ class BaseCommitActionExecutor(ABC):
         seen: RowsSeen,
         is_kept: bool = False,
         row_numbers: str | None = None,
+        place_rows: PlaceRows | None = None,
     ) -> list[WriteStatus]:
         """Send rows to the tasks of their buckets, by a function of their keys; see `_write_buckets`.
 
@@ -381,6 +383,7 @@ class BaseCommitActionExecutor(ABC):
             seen: The rows that must come to the tasks.
             is_kept: Whether the rows are kept, so that both readings give the same.
             row_numbers: The column of row numbers, if the handler needs them.
+            place_rows: Adds their positions too, where nothing is moved; then the handler needs no row numbers.
 
         Raises:
             InputReadOtherwise: See `_write_buckets`.
@@ -388,7 +391,11 @@ class BaseCommitActionExecutor(ABC):
         with self._metrics.step("write buckets", str(num_buckets)) as step:
             added = row_numbers if row_numbers not in records.schema.names else None
             columns = [RECORD_KEY, PARTITION_PATH, OPERATION]
-            routed = records.route_by(columns, bucket_of, BUCKET, num_buckets, added)
+            if place_rows is not None:
+                placed = records.map_batches(place_rows, place_rows.schema(records.schema))
+                routed = placed.route(BUCKET, num_buckets)
+            else:
+                routed = records.route_by(columns, bucket_of, BUCKET, num_buckets, added)
             usable = routed.map_batches(usable_rows, routed.schema)
             # Rows that are kept in the memory of this process cannot differ.
             are_sure = is_kept and self._context.shares_memory

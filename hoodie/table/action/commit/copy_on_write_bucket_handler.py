@@ -129,6 +129,8 @@ class CopyOnWriteBucketHandler:
         if self.context.operation is WriteOperationType.DELETE_PREPPED:
             reason = "the rows to delete are not where they were: the table changed"
             return self._misplaced(file_slice, incoming, "HoodieDeleteException", reason) or incoming
+        if placement.guesses_positions and placement.key_check is None:
+            return incoming if self._are_right(file_slice, incoming) else self._find_positions(file_slice, incoming)
         knows_positions = placement.knows_positions
         if not knows_positions and placement.key_check is None and not placement.verifies_positions:
             knows_positions = _were_searched_for(incoming)
@@ -178,8 +180,7 @@ class CopyOnWriteBucketHandler:
         """A refusal of rows whose given positions hold other keys."""
         path = file_slice.sole_base_file.path
         placed = incoming.filter(incoming[CURRENT_ROW_POSITION].is_valid())
-        with HoodieParquetReader(self.context.storage, path) as reader:
-            stored = reader.read_record_keys()
+        stored = self._stored_keys(path)
         positions = placed[CURRENT_ROW_POSITION].to_numpy()
         is_beyond = (positions < 0) | (positions >= len(stored))
         keys_at_positions = stored.take(pa.array(positions, mask=is_beyond))
@@ -195,6 +196,26 @@ class CopyOnWriteBucketHandler:
             "base file, from 0; see docs/indexes.md",
             count,
         )
+
+    def _stored_keys(self, path: str) -> pa.ChunkedArray:
+        with HoodieParquetReader(self.context.storage, path) as reader:
+            return reader.read_record_keys()
+
+    def _are_right(self, file_slice: FileSlice, incoming: pa.Table) -> bool:
+        """Whether rows with a position have the key that the file has there; another key may have the same hash."""
+        placed = incoming.select([RECORD_KEY, CURRENT_ROW_POSITION])
+        if placed[CURRENT_ROW_POSITION].null_count:
+            placed = placed.filter(placed[CURRENT_ROW_POSITION].is_valid())
+        if not placed.num_rows:
+            return True
+        ends = pc.min_max(placed[CURRENT_ROW_POSITION]).as_py()
+        if ends["min"] < 0:
+            return False
+        stored = self._stored_keys(file_slice.sole_base_file.path)
+        if ends["max"] >= len(stored):
+            return False
+        are_equal = pc.equal(stored.take(placed[CURRENT_ROW_POSITION]), placed[RECORD_KEY])
+        return are_equal.null_count == 0 and bool(pc.all(are_equal).as_py())
 
     def _find_positions(self, file_slice: FileSlice, incoming: pa.Table) -> pa.Table:
         """Rows with the positions of their keys in the file; a key that the file holds twice gives two rows."""

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.key_blocks import are_surely_distinct
-from hoodie.common.model.record_columns import BUCKET, OPERATION, RECORD_KEY
+from hoodie.common.model.record_columns import BUCKET, CURRENT_ROW_POSITION, OPERATION, RECORD_KEY, reserved_field
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.common.model.write_status import WithoutEffect, pack
-from hoodie.engine.data import PartitionFunction, TableFunction
+from hoodie.engine.data import PartitionFunction, TableFunction, numbered
 from hoodie.engine.engine_context import Shared
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.places_by_hash import ROW_IN_BATCH, HashedPlaces
@@ -44,11 +44,50 @@ class BucketOfRow:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Array:
         """The buckets of rows with record key, partition path and operation."""
+        return self.numbers(batch, self.placed(batch))
+
+    def placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows as `HashedPlaces.placed` gives them."""
         places: HashedPlaces = self.places.value
-        tagged = places.placed(batch)
+        return places.placed(batch)
+
+    def numbers(self, batch: pa.RecordBatch, placed: pa.RecordBatch) -> pa.Array:
+        """The buckets of rows.
+
+        Args:
+            batch: The rows.
+            placed: The same by `placed`.
+        """
         numbers = np.full(batch.num_rows, -1, dtype=np.int32)
-        numbers[tagged.column(ROW_IN_BATCH.name).to_numpy()] = self.assigner.numbers(tagged)
+        numbers[placed.column(ROW_IN_BATCH.name).to_numpy()] = self.assigner.numbers(placed)
         return with_strays(batch, numbers)
+
+
+@attrs.frozen
+class PlaceRows:
+    """Adds to rows the position of their key by its hash, and their bucket; drops those without a bucket.
+
+    Attributes:
+        bucket_of: The bucket of each row.
+    """
+
+    bucket_of: BucketOfRow
+
+    def schema(self, schema: pa.Schema) -> pa.Schema:
+        """The schema of the result for rows of a schema."""
+        return schema.append(reserved_field(CURRENT_ROW_POSITION)).append(reserved_field(BUCKET))
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows, with a null position if the key is new, and -1 if it is not known."""
+        placed = self.bucket_of.placed(batch)
+        positions = placed.column(CURRENT_ROW_POSITION)
+        if len(positions) < batch.num_rows:
+            # Rows that go nowhere, or do not count: any position will do.
+            entries = np.full(batch.num_rows, -1, dtype=np.int64)
+            entries[placed.column(ROW_IN_BATCH.name).to_numpy()] = np.arange(len(positions))
+            positions = positions.take(pa.array(entries, mask=entries < 0))
+        rows = batch.append_column(reserved_field(CURRENT_ROW_POSITION), positions)
+        return numbered(rows, self.bucket_of.numbers(batch, placed), reserved_field(BUCKET))
 
 
 def with_strays(batch: pa.RecordBatch, numbers: npt.NDArray[np.int32]) -> pa.Array:

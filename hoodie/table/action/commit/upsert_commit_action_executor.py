@@ -55,7 +55,7 @@ from hoodie.index.places_by_hash import (
 from hoodie.keygen.generated_keys import are_new
 from hoodie.merge.appended_rows import lacking_order
 from hoodie.table.action.commit.base_commit_action_executor import BUCKET_HANDLERS, BaseCommitActionExecutor
-from hoodie.table.action.commit.hashed_rows import BucketOfRow, CombineRows, TagRows
+from hoodie.table.action.commit.hashed_rows import BucketOfRow, CombineRows, PlaceRows, TagRows
 from hoodie.table.action.commit.incoming_keys import (
     DropDeleted,
     IncomingKeys,
@@ -241,8 +241,9 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                     return None
                 step.count(files=len(slices))
                 merged = MergedKeys.of(indexed) if any(reads_logs for _, reads_logs in slices) else None
-                stored = HashStored(indexed.storage, is_global, merged)
-                located = locate(hashes, slices, stored, self._context, may_keep_hashes(notes, self._context))
+                keeps_hashes = may_keep_hashes(notes, self._context)
+                stored = HashStored(indexed.storage, is_global, merged, keeps_positions=keeps_hashes)
+                located = locate(hashes, slices, stored, self._context, keeps_hashes)
         finally:
             hashes.unpersist()
         if located.looked_up != rows_read(notes):
@@ -254,7 +255,14 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         places = indexed.notes.share(self._context, located.places)
         self._without_effect += WithoutEffect(unmatched_deletes=located.unmatched_deletes)
         return self._write_in_tasks(
-            records, counts, places, partial(BucketOfRow, places), located.seen, located.repeated > 0, is_kept
+            records,
+            counts,
+            places,
+            partial(BucketOfRow, places),
+            located.seen,
+            located.repeated > 0,
+            is_kept,
+            knows_positions=located.places.known_positions is not None,
         )
 
     def _execute_by_names(self, records: HoodieData, is_kept: bool) -> HoodieWriteMetadata | None:
@@ -288,6 +296,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         seen: RowsSeen,
         repeats: bool,
         is_kept: bool,
+        knows_positions: bool = False,
     ) -> HoodieWriteMetadata:
         """Send rows to the tasks of their buckets by their keys; see `_write_buckets`.
 
@@ -301,20 +310,25 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             seen: The rows that must come to the tasks.
             repeats: Whether keys may repeat.
             is_kept: See `_execute_in_tasks`.
+            knows_positions: Whether the function from keys to buckets has the positions of keys too.
         """
         with self._metrics.step("build workload profile") as step:
             partitioner = self._plan_buckets(records, counts, step)
         number, buckets = len(partitioner.buckets), tuple(partitioner.buckets)
         if not number:
             return HoodieWriteMetadata(self.operation, [], without_effect=self._without_effect)
+        has_logs = self._write_context.table_config.table_type is HoodieTableType.MERGE_ON_READ
+        # Rows of one key are combined first, and log files need no positions.
+        guesses_positions = knows_positions and not repeats and not has_logs
         placement = attrs.evolve(
             self._write_context.placement,
             knows_positions=False,
+            guesses_positions=guesses_positions,
             looks_up_for_logs=not self._table.index.names_file_groups,
         )
         context = attrs.evolve(self._write_context, placement=placement)
         handler: PartitionFunction = BUCKET_HANDLERS[context.table_config.table_type](context, buckets)
-        if context.table_config.table_type is HoodieTableType.MERGE_ON_READ:
+        if has_logs:
             # Keys are not looked up in log files, so their rows tell new records from changed ones.
             handler = TagRows(handler, places)
         is_global = self._table.index.is_global
@@ -324,7 +338,8 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             handler = CombineRows(handler, combine, merge_spec.combines_rows, buckets)
         bucket_of = place_of(partitioner.assigner(drops_unknown=True))
         row_numbers = ROW_NUMBER if repeats else None
-        statuses = self._write_by_keys(records, bucket_of, number, handler, seen, is_kept, row_numbers)
+        place_rows = PlaceRows(bucket_of) if guesses_positions and isinstance(bucket_of, BucketOfRow) else None
+        statuses = self._write_by_keys(records, bucket_of, number, handler, seen, is_kept, row_numbers, place_rows)
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
     @contextmanager

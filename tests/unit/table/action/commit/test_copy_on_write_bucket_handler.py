@@ -31,6 +31,7 @@ from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException, HoodieIndexException
 from hoodie.index.bucket.misplaced_keys import MisplacedKeyCheck
+from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle, KeyMatches
 from hoodie.io.record_placement import RecordPlacement
 from hoodie.io.write_context import WriteContext
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
@@ -146,6 +147,38 @@ def test_positions_of_an_index_of_the_users_are_compared_with_the_keys(written: 
     assert "names wrong places: the key 'b' is not in row" in failure.message
     (status,) = written.run([batch(0, ("b", 1))], placement=placement)
     assert written.rows_of(status) == {"a": 1, "b": 2, "c": 1}
+
+
+@pytest.mark.parametrize(
+    ("places", "looks_up"),
+    [
+        ({"c": 2, "d": None, "a": 0}, False),
+        ({"d": None}, False),
+        ({"c": 1, "d": None, "a": 0}, True),
+        ({"c": 2, "d": 1, "a": 0}, True),
+        ({"c": 7, "d": None, "a": 0}, True),
+        ({"c": -1, "d": None, "a": 0}, True),
+    ],
+    ids=["right", "new", "of another key", "of a new key", "beyond the file", "not known"],
+)
+def test_guessed_positions_are_compared_with_the_keys_and_looked_up_if_one_is_wrong(
+    written: Written, monkeypatch: pytest.MonkeyPatch, places: dict[str, int | None], looks_up: bool
+) -> None:
+    looked_up = []
+    lookup = HoodieKeyLookupHandle.lookup
+
+    def watched(self: HoodieKeyLookupHandle, *arguments: Any) -> KeyMatches:
+        looked_up.append(self)
+        return lookup(self, *arguments)
+
+    monkeypatch.setattr(HoodieKeyLookupHandle, "lookup", watched)
+    rows = batch(0, *places.items()).drop_columns([CURRENT_FILE_ID])
+    placement = RecordPlacement(knows_positions=False, guesses_positions=True)
+
+    (status,) = written.run([rows.slice(0, 2), rows.slice(2)], placement=placement)
+
+    assert written.rows_of(status) == {"a": 1, "b": 1, "c": 1} | dict.fromkeys(places, 2)
+    assert bool(looked_up) == looks_up
 
 
 @attrs.frozen
