@@ -251,24 +251,14 @@ def test_an_executor_lost_between_tagging_and_writing(table: Table, monkeypatch:
     table.check()
 
 
-@pytest.mark.parametrize(
-    ("operation", "step", "in_tasks"),
-    [
-        ("insert", "_write_buckets", False),
-        ("upsert", "_write_buckets", False),
-        ("upsert", "_indexed", True),
-        ("upsert", "_write_by_keys", True),
-    ],
-)
+@pytest.mark.parametrize("operation", ["insert", "upsert"])
 def test_keys_made_anew_after_an_executor_was_lost_are_refused(
-    table: Table, monkeypatch: pytest.MonkeyPatch, operation: str, step: str, in_tasks: bool
+    table: Table, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     write(table.client(), "insert", table.rows(0, ROWS, 1))
     random_key = sf.udf(new_key, "string").asNondeterministic()
     frame = table.rows(0, ROWS, 1).withColumn("id", random_key())
-    if in_tasks:
-        monkeypatch.setattr(incoming_keys, "KEY_BYTES", -1)
-    kill_before(table, monkeypatch, step)
+    kill_before_writing(table, monkeypatch)
     with pytest.raises(HoodieWriteException, match=r"not deterministic.*checkpoint"):
         write(table.client(), operation, frame)
     table.check()
@@ -613,7 +603,7 @@ def a_row(number: int, ts: int, is_deleted: bool = False) -> Row:
 
 def index_options(index: str) -> dict[str, Any]:
     buckets = {"bucket_index_num_buckets": 2} if index == "BUCKET" else {}
-    stored = {}
+    stored: dict[str, str] = {}
     if index == "RECORD_INDEX":
         # The sample of a file group of the index has keys of all base files: then these are searched.
         stored = {
@@ -727,19 +717,6 @@ def test_rows_without_keys_that_are_read_twice_are_written_once(
     assert keyless.has_struck
     check_keyless(keyless, 2)
     assert large_inputs.kept == [False]
-
-
-def test_many_rows_that_come_in_another_order_after_an_executor_was_lost(
-    table: Table, monkeypatch: pytest.MonkeyPatch, large_inputs: LargeInputs
-) -> None:
-    """The tasks that write combine rows of one key: any order will do."""
-    older = table.rows(0, ROWS, 1)
-    frame = table.rows(0, ROWS, 2).union(older)
-    frame = frame.coalesce(2).mapInArrow(in_another_order, frame.schema)
-    kill_before(table, monkeypatch, "_write_by_keys")
-    result = write(table.client(), "upsert", frame)
-    assert (result.inserted_count, result.combined_count, large_inputs.kept) == (ROWS, ROWS, [True])
-    table.check()
 
 
 @pytest.mark.parametrize(
