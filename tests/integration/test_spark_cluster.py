@@ -663,7 +663,7 @@ def test_an_upsert_of_many_keys_outlives_what_is_lost_under_it(
 
 @pytest.mark.metadata_table
 @every_loss
-@pytest.mark.parametrize("index", ["SIMPLE", "BUCKET", "RECORD_INDEX"])
+@pytest.mark.parametrize("index", ["SIMPLE", "BUCKET"])
 def test_a_delete_of_many_keys_outlives_what_is_lost_under_it(
     cluster: StandaloneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large_inputs: LargeInputs,
     index: str, loss: Loss,
