@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
     from hoodie.merge.merge_spec import MergeSpec
 
 READ_BATCH_ROWS = 1 << 16
+_KEPT_BATCH_ROWS = 20_000
+"""The most rows of a batch that the caller keeps: those of a page, as most writers limit them. Buffers of Arrow double
+until they hold a batch, and their unused part stays allocated with the batch; for one page they do not double.
+"""
 _SMALL_FILE_BYTES = 1 << 20
 """The columns of smaller files are decoded one by one: threads cost more than they save."""
 _FILES_AT_ONCE = 64
@@ -404,7 +410,9 @@ class HoodieFileGroupReader:
         tree = None if condition is None else parse_expression(condition)
         return fragment if tree is None else fragment.subset(fragment.row_groups_of(tree, self._schema))
 
-    def _rows_of_group(self, reader: HoodieParquetReader, number: int, on_all_cores: bool) -> Iterator[pa.RecordBatch]:
+    def _rows_of_group(
+        self, reader: HoodieParquetReader, number: int, on_all_cores: bool, *, batch_rows: int
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of a row group that pass the filter.
 
         The columns of the filter are read first. If few rows pass, only these are taken of the others.
@@ -418,8 +426,19 @@ class HoodieFileGroupReader:
                     yield from context.wanted(reader.take_rows(columns, self._schema, rows))
                 return
         yield from context.wanted(
-            reader.iter_batches(columns, self._schema, [number], READ_BATCH_ROWS, on_all_cores=on_all_cores)
+            reader.iter_batches(columns, self._schema, [number], batch_rows, on_all_cores=on_all_cores)
         )
+
+    def _merged_alone(self, side_by_side: bool, turn: AbstractContextManager[object]) -> Iterator[pa.RecordBatch]:
+        """The merged rows of a slice with log files that pass the filter, for a caller that keeps them.
+
+        Args:
+            side_by_side: See `MergingReader.batches`.
+            turn: Held while log files are decoded.
+        """
+        merged = self._merging_reader(self._context.read_columns)
+        merged.collect(turn)
+        yield from self._context.wanted(merged.batches(_KEPT_BATCH_ROWS, side_by_side=side_by_side))
 
     def _at(self, reader: HoodieParquetReader, positions: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
         """The rows at some positions; see `take`."""
@@ -449,7 +468,8 @@ def scan_file_groups(readers: Sequence[HoodieFileGroupReader], *, keeps_all: boo
     """The rows of file groups one after the other, on all cores, with some files and batches read ahead.
 
     Row groups whose statistics exclude the filter are not read, unless the slice has log files. Memory: some batches,
-    and the footers of some files; the log records of two slices, or of a few more small ones.
+    and the footers of some files; the log records of two slices, or of a few more small ones. For a caller that keeps
+    all batches, the log records of a slice for each core, of at most eight.
 
     Args:
         readers: A reader for each file group, all with the same schema, columns, filter and range.
@@ -462,17 +482,36 @@ def scan_file_groups(readers: Sequence[HoodieFileGroupReader], *, keeps_all: boo
     """
     for has_logs, group in groupby(readers, key=lambda reader: reader.has_log_files):
         if has_logs:
-            yield from _scan_merged(list(group))
+            yield from _scan_merged(list(group), keeps_all)
         else:
             yield from _scan_base_files(list(group), keeps_all)
 
 
-def _scan_merged(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
-    """The rows of file groups with log files; meanwhile the log files of the next ones are read, and a base file."""
+def _scan_merged(readers: Sequence[HoodieFileGroupReader], keeps_all: bool) -> Iterator[pa.RecordBatch]:
+    """The rows of file groups with log files; see `scan_file_groups`."""
     if readers[0]._context.searched is not None:
         # Each gives few rows.
         yield from batches_ahead([reader.iter_batches for reader in readers], _LOG_BYTES_AHEAD)
-        return
+    elif keeps_all and len(readers) >= pa.cpu_count() and not readers[0]._storage.is_remote:
+        yield from _scan_side_by_side(readers)
+    else:
+        yield from _scan_prepared(readers)
+
+
+def _scan_side_by_side(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
+    """The rows of file groups with log files, each read by one thread from its log files on.
+
+    A slice's memory is free before the thread begins the next one, and few threads hold free memory for themselves.
+    """
+    workers, turn = min(pa.cpu_count(), _LOGS_AT_ONCE), threading.Semaphore(_LOGS_DECODED_AT_ONCE)
+    # The last ones do not keep all threads busy.
+    last = len(readers) - len(readers) % workers
+    sources = [partial(reader._merged_alone, number >= last, turn) for number, reader in enumerate(readers)]
+    yield from batches_ahead(sources, None, workers)
+
+
+def _scan_prepared(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
+    """The rows of file groups with log files; meanwhile the log files of the next ones are read, and a base file."""
     merging = [reader._merging_reader(reader._context.read_columns) for reader in readers]
     sizes = [reader._log_bytes for reader in readers]
     turn, prepared_count = threading.Semaphore(_LOGS_DECODED_AT_ONCE), 1
@@ -519,7 +558,8 @@ def _scan_together(readers: Sequence[HoodieFileGroupReader], keeps_all: bool) ->
         some = readers[start : start + _FILES_AT_ONCE]
         opened = list(map_concurrently(HoodieFileGroupReader._open_fragment, some))
         # Readers of one scan differ in their files only.
-        yield from scan_fragments(opened, some[0]._rows_of_group, keeps_all=keeps_all)
+        rows_of = partial(some[0]._rows_of_group, batch_rows=_KEPT_BATCH_ROWS if keeps_all else READ_BATCH_ROWS)
+        yield from scan_fragments(opened, rows_of, keeps_all=keeps_all)
 
 
 def count_rows(readers: Sequence[HoodieFileGroupReader]) -> int:

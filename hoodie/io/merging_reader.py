@@ -217,12 +217,15 @@ class MergingReader:
         self._scanned = LogScanCounts()
         self.counts = MergeCounts()
 
-    def batches(self, batch_rows: int, *, on_all_cores: bool = False) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, batch_rows: int, *, on_all_cores: bool = False, side_by_side: bool = True
+    ) -> Iterator[pa.RecordBatch]:
         """The merged rows, in batches of about the given size.
 
         Args:
             batch_rows: The most rows of a batch of the base file, and of a batch of new rows.
             on_all_cores: Whether the base file is decoded on all cores, some batches ahead.
+            side_by_side: Whether its columns are decoded side by side, if it is not decoded ahead.
 
         Raises:
             HoodieException: A file is missing or damaged, or records cannot be merged.
@@ -235,7 +238,7 @@ class MergingReader:
                 finder = found or self._finder(records, base_file.path)
                 if read is None:
                     columns = self._read_columns(records, finder)
-                    read = self._base_batches(base_file.path, columns, batch_rows, on_all_cores)
+                    read = self._base_batches(base_file.path, columns, batch_rows, on_all_cores, side_by_side)
                 yield from self._merged(read, records, finder, is_met, base_file.path)
             yield from self._new_rows(records, is_met, batch_rows)
 
@@ -394,13 +397,13 @@ class MergingReader:
             self.counts.rows += rows.num_rows
             yield rows.select(self._columns)
 
-    def _collected(self) -> MergedLogRecords:
-        """The merged log records: prepared before, or read now."""
+    def _collected(self, turn: AbstractContextManager[object] | None = None) -> MergedLogRecords:
+        """The merged log records: prepared before, or read now; see `collect`."""
         preparing, self._preparing = self._preparing, None
         if preparing is not None:
             return preparing.result()
         records, self._prepared = self._prepared, None
-        return records if records is not None else self._read_log_files()
+        return records if records is not None else self._read_log_files(turn)
 
     def _read_log_files(self, turn: AbstractContextManager[object] | None = None) -> MergedLogRecords:
         """Read the log files, and merge their records.
@@ -451,13 +454,16 @@ class MergingReader:
             records.close()
             raise
 
-    def collect(self) -> None:
+    def collect(self, turn: AbstractContextManager[object] | None = None) -> None:
         """Read the log files now, and not at the start of `batches`.
+
+        Args:
+            turn: Held while log files are decoded; see `prepare_on`.
 
         Raises:
             HoodieException: See `batches`.
         """
-        self._prepared = self._collected()
+        self._prepared = self._collected(turn)
 
     def prepare_on(self, executor: Executor, turn: AbstractContextManager[object]) -> None:
         """Read the log files before `batches` is called, and the footer of the base file.
@@ -523,9 +529,9 @@ class MergingReader:
         return [name for name in self._schema.names if name in wanted]
 
     def _base_batches(
-        self, path: str, columns: list[str], batch_rows: int, on_all_cores: bool
+        self, path: str, columns: list[str], batch_rows: int, on_all_cores: bool, side_by_side: bool = True
     ) -> Iterator[pa.RecordBatch]:
-        """All rows of the base file, in their order."""
+        """All rows of the base file, in their order; see `batches`."""
         if on_all_cores:
 
             def rows_of(reader: HoodieParquetReader, number: int, on_all_cores: bool) -> Iterator[pa.RecordBatch]:
@@ -534,7 +540,7 @@ class MergingReader:
             yield from scan_fragments([self._opened(path)], rows_of)
             return
         with HoodieParquetReader(self._storage, path, size_bytes=self._base_bytes) as reader:
-            yield from reader.iter_batches(columns, self._schema, batch_rows=batch_rows)
+            yield from reader.iter_batches(columns, self._schema, batch_rows=batch_rows, on_all_cores=side_by_side)
 
     def _merged(
         self,
@@ -708,10 +714,15 @@ class SearchingMergingReader(MergingReader):
         super().__init__(*arguments, **options)
         self._searched = searched
 
-    def batches(self, batch_rows: int, *, on_all_cores: bool = False) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, batch_rows: int, *, on_all_cores: bool = False, side_by_side: bool = True
+    ) -> Iterator[pa.RecordBatch]:
         """See `MergingReader.batches`; rows that have none of the values may be missing."""
         few = self._few_rows(batch_rows)
-        yield from super().batches(batch_rows, on_all_cores=on_all_cores) if few is None else few
+        if few is None:
+            yield from super().batches(batch_rows, on_all_cores=on_all_cores, side_by_side=side_by_side)
+        else:
+            yield from few
 
     def _few_rows(self, batch_rows: int) -> list[pa.RecordBatch] | None:
         """The merged rows that can have the values; None if all rows must be merged."""

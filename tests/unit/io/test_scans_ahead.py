@@ -311,20 +311,25 @@ def stress(folder: Path, seed: int, left: Left, monkeypatch: pytest.MonkeyPatch)
         monkeypatch: Makes batches small.
     """
     source = random.Random(seed)
-    monkeypatch.setattr(file_group_reader, "READ_BATCH_ROWS", source.choice([32, 1 << 16]))
+    batch_rows = source.choice([32, 1 << 16])
+    monkeypatch.setattr(file_group_reader, "READ_BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(file_group_reader, "_KEPT_BATCH_ROWS", batch_rows)
     monkeypatch.setattr(file_group_reader, "_LOG_BYTES_AHEAD", source.choice([1, 20_000, 32 << 20]))
     slices = Slices.make(folder, source)
     expected = slices.one_by_one(open_storage(str(folder)))
-    storage = Storage(folder)
-    readers = slices.readers(storage.storage)
-    assert within_a_minute(lambda: rows_of(scan_file_groups(readers))) == expected
+    for keeps_all in (True, False):
+        storage = Storage(folder)
+        readers = slices.readers(storage.storage)
+        assert within_a_minute(partial(begin_to_scan, readers, None, keeps_all=keeps_all, closes=False)) == expected
     assert within_a_minute(lambda: count_rows(readers)) == expected[0]
     left.check(storage)
     calls, failed, ended = storage.calls, 0, 0
     for number in range(8):
         most = None if number < 4 else source.randint(0, 6)
         storage = Storage(folder, source.randint(1, max(calls // 2, 1)) if most is None or source.random() < 0.3 else 0)
-        scan = partial(begin_to_scan, slices.readers(storage.storage), most, closes=source.random() < 0.5)
+        keeps_all, closes = source.random() < 0.5, source.random() < 0.5
+        readers = slices.readers(storage.storage)
+        scan = partial(begin_to_scan, readers, most, keeps_all=keeps_all, closes=closes)
         try:
             found = within_a_minute(scan)
             assert most is not None or found == expected
@@ -336,9 +341,11 @@ def stress(folder: Path, seed: int, left: Left, monkeypatch: pytest.MonkeyPatch)
     return [calls, failed, ended]
 
 
-def begin_to_scan(readers: list[HoodieFileGroupReader], most: int | None, *, closes: bool) -> list[Any]:
+def begin_to_scan(
+    readers: list[HoodieFileGroupReader], most: int | None, *, keeps_all: bool, closes: bool
+) -> list[Any]:
     """The rows of some batches, of all for None; then the scan is closed, or dropped."""
-    batches = scan_file_groups(readers)
+    batches = scan_file_groups(readers, keeps_all=keeps_all)
     found = rows_of(islice(batches, most))
     if closes:
         batches.close()  # type: ignore[attr-defined]
