@@ -15,7 +15,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.engine.bucket_routing import BucketRouting
+from hoodie.engine.bucket_routing import BucketRouting, InsertRouting
 from hoodie.engine.task_identity import TaskIdentity
 
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -239,6 +239,26 @@ class HoodieData(ABC):
 
         Returns:
             The same rows in other partitions and another order; None if the engine cannot do it for these columns.
+        """
+        return None
+
+    def route_inserts(
+        self, routing: InsertRouting, column: str, num_partitions: int, row_numbers: str | None = None
+    ) -> HoodieData | None:
+        """Move each row to the partition of its bucket, before the mapped functions run; see `route`.
+
+        The engine computes keys and partition paths from the columns of the input, and deals the keys by a hash of its
+        own, so that equal rows go to one bucket. It may know some keys less well than the functions do, so **this is a
+        hint**: the reader must find out which rows belong to the partition path of their bucket.
+
+        Args:
+            routing: The buckets.
+            column: The name of a new column (int32) for the number of the bucket.
+            num_partitions: The number of partitions of the result.
+            row_numbers: See `route_by`.
+
+        Returns:
+            The rows with the new columns, the number last; None if the engine cannot do it for these columns.
         """
         return None
 

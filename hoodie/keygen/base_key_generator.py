@@ -16,6 +16,7 @@ from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.field_path import column_at, type_at
 from hoodie.common.model.key_parts import EMPTY_PLACEHOLDER, NULL_PLACEHOLDER
 from hoodie.common.util.shown_value import short_repr
+from hoodie.engine.bucket_routing import KeyColumns
 from hoodie.exception import HoodieKeyException
 from hoodie.keygen.partition_path_encoding import (
     DEFAULT_PARTITION,
@@ -113,6 +114,17 @@ class KeyGenerator(ABC):
         None: in another way.
         """
         return None
+
+    @property
+    def key_columns(self) -> KeyColumns | None:
+        """The columns that keys and partition paths are made of, for an engine that makes them without this class.
+
+        None: only this class makes them.
+        """
+        is_composite = self.has_composite_keys
+        if is_composite is None or not self.has_plain_paths:
+            return None
+        return KeyColumns(self.record_key_fields, is_composite, self.partition_fields, self.hive_style)
 
     @abstractmethod
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:

@@ -21,6 +21,7 @@ MAX_LEVEL_BYTES = 255
 
 _ESCAPED = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 _ESCAPED_RE2 = r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]"""
+_HEX = re.compile("%([0-9A-F]{2})")
 _CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f]")
 _SUSPICIOUS_RE2 = r"[\x00-\x1f\x7f:]|^/|/$|//|(^|/)\."
 _PARTITION_METADATA = ".hoodie_partition_metadata"
@@ -32,6 +33,11 @@ def escape_path_name(value: str) -> str:
     escape_path_name("2026/11:a b")   "2026%2F11%3Aa b"
     """
     return _ESCAPED.sub(lambda match: f"%{ord(match.group()):02X}", value)
+
+
+def unescape_path_name(escaped: str) -> str:
+    """The value of which `escape_path_name` made a name; of several levels, joined by slashes, all at once."""
+    return _HEX.sub(lambda match: chr(int(match.group(1), 16)), escaped)
 
 
 def reason_against_level(level: str, field_prefix: str = "") -> str | None:

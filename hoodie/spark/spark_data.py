@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from hoodie.common.util.class_loading import error_of_class
-from hoodie.engine.bucket_routing import BucketRouting
+from hoodie.engine.bucket_routing import BucketRouting, InsertRouting
 from hoodie.engine.data import (
     BatchFunction,
     HoodieData,
@@ -38,7 +38,7 @@ from hoodie.spark.spark_compatibility import (
     repartition_by_number,
     spark_context,
 )
-from hoodie.spark.spark_expressions import bucket_expressions
+from hoodie.spark.spark_expressions import bucket_expressions, with_insert_buckets
 from hoodie.spark.spark_plans import known_to_fit, planned_bytes
 from hoodie.spark.spark_steps import (
     FINGERPRINT,
@@ -304,9 +304,29 @@ class SparkData(HoodieData):
         narrowed = self._narrowed(list(columns))
         number = NumberRows(narrowed._source_schema, narrowed._steps, numbers, field)
         moved = source._then(Step(number, source.schema.append(field))).route(column, num_partitions)
+        return self._steps_after(moved)
+
+    def _steps_after(self, moved: SparkData) -> SparkData:
+        """The steps of this data, for its rows before them with further columns, which pass by."""
         passing = tuple(name for name in moved.schema.names if name not in self._source_schema.names)
         schema = pa.schema([*self.schema, *(moved.schema.field(name) for name in passing)])
         return moved._then(Step(BesideSteps(self._source_schema, self._steps, passing), schema))
+
+    def route_inserts(
+        self, routing: InsertRouting, column: str, num_partitions: int, row_numbers: str | None = None
+    ) -> SparkData | None:
+        """See the contract. Rows cross to Python once, after they were moved."""
+        if self._kept is not None or not self._works_by_batches:
+            return None
+        source = self._derived(self._source, self._source_schema)
+        if row_numbers is not None:
+            source = source.number_rows(row_numbers)
+        dealt = with_insert_buckets(source.frame, self.schema, routing, column)
+        if dealt is None:
+            return None
+        moved = repartition_by_number(dealt, _column(column), num_partitions)
+        schema = source.schema.append(pa.field(column, pa.int32()))
+        return self._steps_after(SparkData(moved, schema, num_partitions))
 
     def route_by_bucket(self, routing: BucketRouting, num_partitions: int, by_key: bool) -> SparkData | None:
         """See the contract. Rows cross to Python once, after they were moved, so functions of partitions see others."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from hoodie.engine.bucket_routing import BucketRouting
+from hoodie.engine.bucket_routing import BucketRouting, InsertRouting, KeyColumns, WeightedBuckets
 from hoodie.spark.spark_compatibility import java_hash_codes
 from hoodie.spark.spark_types import quoted
 
@@ -22,6 +24,10 @@ BUCKET_BITS = 27
 """The bits that a bucket takes in the number of a file group: it has at most eight decimal digits."""
 UINT32 = 0xFFFFFFFF
 INT32 = 0x7FFFFFFF
+MOST_PATHS = 64
+"""The most partition paths whose rows are dealt in the JVM: each row is compared with them, one after the other."""
+_SHARE_BITS = 31
+_SLOT, _HASH = "__hoodie_slot", "__hoodie_hash"
 
 
 @attrs.frozen(eq=False)
@@ -64,25 +70,20 @@ def bucket_expressions(frame: DataFrame, prepared: pa.Schema, routing: BucketRou
         prepared: The columns as they are written.
         routing: The rule that makes the file groups.
     """
-    has_strings = all(
-        _has_strings(frame, prepared, name, is_key)
-        for is_key, names in ((True, routing.key_columns), (False, routing.partition_columns))
-        for name in names
-    )
-    if routing.num_buckets >> BUCKET_BITS or not has_strings:
+    columns = routing.columns
+    if routing.num_buckets >> BUCKET_BITS or not _makes_keys(frame, prepared, columns):
         return None
-    known = {name: _string(name) for name in routing.key_columns}
-    hashed = [name for name in routing.key_columns if name in routing.hash_columns]
+    known = {name: _string(name) for name in columns.key_columns}
+    hashed = [name for name in columns.key_columns if name in routing.hash_columns]
     codes = java_hash_codes(frame, [known[name] for name in hashed])
     if codes is None or not hashed:
         return None
-    if routing.is_composite:
+    record_key = _record_key(columns)
+    if columns.is_composite:
         hash_code = _list_hash([_part_hash(known[name], code) for name, code in zip(hashed, codes, strict=True)])
         has_comma = [sf.coalesce(value.contains(","), sf.lit(False)) for value in known.values()]
         is_odd = reduce(Column.__or__, has_comma)
-        record_key = sf.concat(*_composite_parts(known))
     else:
-        (record_key,) = known.values()
         hash_code = _list_hash(codes)
         is_odd = record_key.contains(":")
         if routing.has_plain_colons:
@@ -90,10 +91,100 @@ def bucket_expressions(frame: DataFrame, prepared: pa.Schema, routing: BucketRou
         is_odd |= record_key == ""
     bucket = sf.pmod(hash_code.bitwiseAND(sf.lit(INT32)), sf.lit(routing.num_buckets))
     file_group = bucket
-    if routing.partition_columns:
-        path = _path(routing)
+    if columns.partition_columns:
+        path = _path(columns)
         file_group = sf.shiftleft(sf.xxhash64(path), BUCKET_BITS).bitwiseOR(bucket)
     return BucketExpressions(sf.when(~is_odd, file_group), record_key)
+
+
+def with_insert_buckets(frame: DataFrame, prepared: pa.Schema, routing: InsertRouting, bucket: str) -> DataFrame | None:
+    """Deal rows to the buckets of new keys in the JVM; None if their columns do not allow it.
+
+    A row of a partition path that has no buckets gets some bucket.
+
+    Args:
+        frame: The rows as the caller gave them.
+        prepared: The columns as they are written.
+        routing: The buckets.
+        bucket: The name of the column (int) that is added.
+    """
+    columns, dealt = routing.columns, list(routing.dealt.values())
+    if not 0 < len(dealt) <= MOST_PATHS or not _makes_keys(frame, prepared, columns):
+        return None
+    sizes = [len(buckets.buckets) for buckets in dealt]
+    starts = np.cumsum([0, *sizes[:-1]])
+    slots = [_Slots.of(buckets) for buckets in dealt]
+    # PySpark 3.5 has a function for the places of literals alone.
+    place = sf.call_function("array_position", sf.array(*map(sf.lit, routing.dealt)), _path(columns))
+    # Places count from 1; rows of other paths get place 0, and the slots of the first path.
+    first, size = (sf.get(_ints([numbers[0], *numbers]), place.cast("int")) for numbers in (starts.tolist(), sizes))
+    # Expressions that several others need are columns of their own, which are computed once.
+    hashed = frame.select("*", sf.xxhash64(_record_key(columns)).alias(_HASH))
+    placed = hashed.select("*", (first + sf.pmod(sf.col(_HASH), size)).cast("int").alias(_SLOT))
+    share, own, other = (
+        sf.get(_ints(np.concatenate([getattr(one, name) for one in slots]).tolist()), sf.col(_SLOT))
+        for name in ("shares", "own", "other")
+    )
+    # The slot is made of the last bits of the hash, if they are few, and this of the first.
+    is_own = sf.shiftrightunsigned(sf.col(_HASH), 64 - _SHARE_BITS).cast("int") < share
+    return placed.select("*", sf.when(is_own, own).otherwise(other).alias(bucket)).drop(_HASH, _SLOT)
+
+
+@attrs.frozen(eq=False)
+class _Slots:
+    """Buckets in as many slots of the same size: a slot belongs to one bucket up to its share, then to another one.
+
+    So a row finds its bucket by two numbers, whatever the number of buckets and their weights.
+
+    Attributes:
+        shares: The share of the own bucket, of 2^31.
+        own: The own bucket of each slot.
+        other: The other one.
+    """
+
+    shares: npt.NDArray[np.int64]
+    own: npt.NDArray[np.int32]
+    other: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, dealt: WeightedBuckets) -> _Slots:
+        """The slots of weighted buckets (Walker's alias method)."""
+        number = len(dealt.buckets)
+        weights = np.diff(dealt.cumulative_weights, prepend=0.0)
+        left = (weights / weights.sum() * number).tolist()
+        shares, other = np.ones(number), dealt.buckets.copy()
+        small = [slot for slot, weight in enumerate(left) if weight < 1]
+        large = [slot for slot, weight in enumerate(left) if weight >= 1]
+        while small and large:
+            slot, giver = small.pop(), large[-1]
+            shares[slot], other[slot] = left[slot], dealt.buckets[giver]
+            left[giver] -= 1 - left[slot]
+            if left[giver] < 1:
+                small.append(large.pop())
+        return cls(np.minimum(shares * (1 << _SHARE_BITS), INT32).astype(np.int64), dealt.buckets, other)
+
+
+def _ints(numbers: Iterable[int]) -> Column:
+    """An array of ints, as one literal that Spark folds: thousands of literals would slow down planning."""
+    return sf.split(sf.lit(",".join(map(str, numbers))), ",").cast("array<int>")
+
+
+def _makes_keys(frame: DataFrame, prepared: pa.Schema, columns: KeyColumns) -> bool:
+    """Whether the strings of keys and partition paths in the JVM are those that Python makes."""
+    return all(
+        _has_strings(frame, prepared, name, is_key)
+        for is_key, names in ((True, columns.key_columns), (False, columns.partition_columns))
+        for name in names
+    )
+
+
+def _record_key(columns: KeyColumns) -> Column:
+    """The record key, for rows that have one."""
+    known = {name: _string(name) for name in columns.key_columns}
+    if columns.is_composite:
+        return sf.concat(*_composite_parts(known))
+    (record_key,) = known.values()
+    return record_key
 
 
 def _has_strings(frame: DataFrame, prepared: pa.Schema, name: str, is_key: bool) -> bool:
@@ -137,11 +228,11 @@ def _composite_parts(values: dict[str, Column]) -> list[Column]:
     return parts
 
 
-def _path(routing: BucketRouting) -> Column:
+def _path(columns: KeyColumns) -> Column:
     """A string that is equal for rows of one partition path: the path before its characters are escaped."""
     levels = []
-    for name in routing.partition_columns:
+    for name in columns.partition_columns:
         value = _string(name)
         level = sf.when(value == "", sf.lit(DEFAULT_PARTITION)).otherwise(sf.coalesce(value, sf.lit(DEFAULT_PARTITION)))
-        levels.append(sf.concat(sf.lit(f"{name}="), level) if routing.hive_style else level)
+        levels.append(sf.concat(sf.lit(f"{name}="), level) if columns.hive_style else level)
     return sf.concat_ws("/", *levels)

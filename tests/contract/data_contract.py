@@ -10,11 +10,12 @@ from operator import itemgetter
 from typing import Any
 
 import attrs
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from hoodie.engine.bucket_routing import BucketRouting
+from hoodie.engine.bucket_routing import BucketRouting, InsertRouting, KeyColumns, WeightedBuckets
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.engine.task_identity import TaskIdentity
@@ -100,6 +101,15 @@ def with_index(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterato
     for batch in batches:
         index = pa.array([task.partition_index] * batch.num_rows, pa.int32())
         yield batch.set_column(3, SCHEMA.field("bucket"), index)
+
+
+NUMBERED = pa.schema([("index", pa.int32()), ("part", pa.string()), ("to", pa.int32())])
+
+
+def partition_numbers(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        index = pa.array([task.partition_index] * batch.num_rows, pa.int32())
+        yield pa.RecordBatch.from_arrays([index, batch.column("part"), batch.column("to")], schema=NUMBERED)
 
 
 def partitions_of(data: HoodieData) -> list[list[tuple[Any, ...]]]:
@@ -412,7 +422,8 @@ class DataContract:
     ) -> None:
         rows = [(f"k{i * 7919 % 200:03}", f"p{i % 3}", i, 0) for i in range(200)]
         mapped = self.data(context, table_of(rows)).map_batches(doubled, SCHEMA)
-        routed = mapped.route_by_bucket(BucketRouting(("key",), ("key",), False, ("part",), False, 4), 5, by_key)
+        routing = BucketRouting(KeyColumns(("key",), False, ("part",), False), ("key",), 4)
+        routed = mapped.route_by_bucket(routing, 5, by_key)
         if not self.routes_by_bucket:
             assert routed is None
             return
@@ -431,6 +442,32 @@ class DataContract:
         assert len(runs) == len(set(runs)) == 12
         # A task that runs again gets the same rows.
         assert [sorted(rows) for rows in partitions_of(routed)] == [sorted(rows) for rows in partitions_of(routed)]
+
+    @pytest.mark.parametrize("row_numbers", [None, "number"])
+    def test_new_keys_come_to_the_partition_of_their_bucket_before_they_are_mapped(
+        self, context: HoodieEngineContext, row_numbers: str | None
+    ) -> None:
+        rows = [(f"k{i * 7919 % 200:03}", f"p{i % 2}", i, 0) for i in range(200)]
+        mapped = self.data(context, table_of(rows)).map_batches(doubled, SCHEMA)
+        dealt = {
+            "p0": WeightedBuckets(np.array([2, 0]), np.array([0.5, 1])),
+            "p1": WeightedBuckets(np.array([1]), np.ones(1)),
+        }
+        routing = InsertRouting(KeyColumns(("key",), False, ("part",), False), dealt)
+        routed = mapped.route_inserts(routing, "to", 3, row_numbers)
+        if not self.routes_by_bucket:
+            assert routed is None
+            return
+        assert routed is not None
+        assert routed.num_partitions == 3
+        assert routed.schema.names == [*SCHEMA.names, *([row_numbers] if row_numbers else []), "to"]
+        assert rows_of(routed.select(SCHEMA.names)) == sorted(((k, p, 2 * v, b) for k, p, v, b in rows), key=repr)
+        if row_numbers is not None:
+            assert len(set(rows_of(routed.select([row_numbers])))) == len(rows)
+        counted = routed.map_partitions_with_index(partition_numbers, NUMBERED)
+        parts = {(row["index"], row["part"], row["to"]) for row in counted.count_by(NUMBERED.names).to_pylist()}
+        assert sorted((part, to) for _, part, to in parts) == [("p0", 0), ("p0", 2), ("p1", 1)]
+        assert len({index for index, _, _ in parts}) == 3
 
     @pytest.mark.parametrize("number", [None, -1, 5])
     def test_a_row_without_a_usable_number_fails_the_job_by_name(

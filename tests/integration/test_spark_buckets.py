@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -16,14 +17,14 @@ from pyspark.sql import functions as sf
 import hoodie
 from hoodie import HoodieTableMetaClient, SparkRDDWriteClient
 from hoodie.config.index_config import BucketKeyRule
-from hoodie.engine.bucket_routing import BucketRouting
+from hoodie.engine.bucket_routing import BucketRouting, InsertRouting, KeyColumns, WeightedBuckets
 from hoodie.exception import HoodieKeyException
 from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.built_in_key_generators import ComplexKeyGenerator
 from hoodie.spark import spark_data
 from hoodie.spark.spark_data import SparkData
-from hoodie.spark.spark_expressions import BUCKET_BITS, BucketExpressions, bucket_expressions
+from hoodie.spark.spark_expressions import BUCKET_BITS, BucketExpressions, bucket_expressions, with_insert_buckets
 from hoodie.spark.spark_types import spark_schema
 from tests.support.table_builder import write_config
 from tests.support.table_invariants import check_table
@@ -66,8 +67,9 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 
 def routing_of(columns: Sequence[str], hashed: Sequence[str] = (), **other: Any) -> BucketRouting:
-    given = {"partition_columns": (), "hive_style": False, "num_buckets": BUCKETS, "is_composite": len(columns) > 1}
-    return BucketRouting(tuple(columns), tuple(hashed or columns), **{**given, **other})
+    given = {"partition_columns": (), "hive_style": False, "is_composite": len(columns) > 1}
+    given |= {name: other.pop(name) for name in given if name in other}
+    return BucketRouting(KeyColumns(tuple(columns), **given), tuple(hashed or columns), BUCKETS, **other)
 
 
 def buckets_of(keys: pa.Array, columns: Sequence[str], hashed: Sequence[str], rule: BucketKeyRule) -> list[int | None]:
@@ -231,6 +233,64 @@ class Routes:
 @pytest.fixture
 def routes(monkeypatch: pytest.MonkeyPatch) -> Routes:
     return Routes(monkeypatch)
+
+
+def weighted(first: int, *weights: float) -> WeightedBuckets:
+    """Buckets from ``first`` on."""
+    return WeightedBuckets(np.arange(first, first + len(weights), dtype=np.int32), np.cumsum(weights) / sum(weights))
+
+
+def test_new_keys_are_dealt_by_the_weights_of_their_partition(spark: SparkSession, evaluated: None) -> None:
+    schema = pa.schema([("id", pa.string()), ("p", pa.string()), ("n", pa.int64())])
+    paths = {"p=x/n=1": weighted(0, 1.0), "p=a,b/n=1": weighted(1, 5, 0.5, 0.5, 30, 14), "p=x/n=2": weighted(6, 2, 1)}
+    places = {"p=x/n=1": ("x", 1), "p=a,b/n=1": ("a,b", 1), "p=x/n=2": ("x", 2)}
+    rows = [(f"k{number}", *place) for number in range(8000) for place in places.values()]
+    frame = spark.createDataFrame([*rows, ("k", "elsewhere", 1)], spark_schema(schema))
+    routing = InsertRouting(KeyColumns(("id",), False, ("p", "n"), True), paths)
+    dealt = with_insert_buckets(frame, schema, routing, "bucket")
+    assert dealt is not None
+    assert dealt.columns == ["id", "p", "n", "bucket"]
+    counts = {(row.p, row.n, row.bucket): row["count"] for row in dealt.groupBy("p", "n", "bucket").count().collect()}
+    assert counts.pop(("elsewhere", 1, 0)) == 1
+    for path, place in places.items():
+        weights = np.diff(paths[path].cumulative_weights, prepend=0)
+        for number, weight in zip(paths[path].buckets.tolist(), weights, strict=True):
+            assert counts.pop((*place, number)) == pytest.approx(8000 * weight, abs=6 * (8000 * weight) ** 0.5)
+    assert not counts
+    # Another number of partitions, and another order of the rows, change nothing.
+    again = with_insert_buckets(frame.repartition(3, "n").orderBy(sf.desc("id")), schema, routing, "bucket")
+    assert again is not None
+    assert sorted(again.collect()) == sorted(dealt.collect())
+
+
+def test_equal_composite_keys_are_dealt_to_one_bucket(spark: SparkSession, evaluated: None) -> None:
+    schema = pa.schema([("a", pa.string()), ("b", pa.string())])
+    rows = [("1,b:2", "3"), ("1", "2,b:3"), (None, "x"), ("__null__", "x"), ("", "y"), ("__empty__", "y")]
+    (batch,) = pa.table(list(zip(*rows, strict=True)), names=["a", "b"]).to_batches()
+    keys = ComplexKeyGenerator(("a", "b")).record_keys(batch).to_pylist()
+    routing = InsertRouting(KeyColumns(("a", "b"), True, (), False), {"": weighted(0, *[1.0] * 1000)})
+    dealt = with_insert_buckets(spark.createDataFrame(rows, spark_schema(schema)), schema, routing, "bucket")
+    assert dealt is not None
+    found = {(key, row.bucket) for key, row in zip(keys, dealt.collect(), strict=True)}
+    assert len(found) == len(set(keys)) < len(keys)
+
+
+def test_keys_that_only_python_makes_are_not_dealt_by_the_jvm(spark: SparkSession) -> None:
+    schema = pa.schema([("id", pa.string()), ("real", pa.float64()), ("p", pa.string())])
+    frame = spark.createDataFrame([("a", 1.0, "x")], spark_schema(schema))
+
+    def is_dealt(key: str, paths: Sequence[str] = ("x",), written: pa.Schema = schema) -> bool:
+        columns = KeyColumns((key,), False, ("p",), False)
+        routing = InsertRouting(columns, {path: weighted(0, 1.0) for path in paths})
+        return with_insert_buckets(frame, written, routing, "bucket") is not None
+
+    assert is_dealt("id")
+    assert not is_dealt("real")
+    assert not is_dealt("absent")
+    assert not is_dealt("id", written=schema.set(0, pa.field("id", pa.int64())))
+    assert is_dealt("id", [f"p{number}" for number in range(64)])
+    assert not is_dealt("id", [f"p{number}" for number in range(65)])
+    assert not is_dealt("id", [])
 
 
 def kinds_of_keys() -> list[str]:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as sf
 
 import hoodie.spark
 from hoodie import SparkRDDWriteClient
-from hoodie.common.model.record_columns import ROW_NUMBER
+from hoodie.common.model.record_columns import BUCKET, ROW_NUMBER
 from hoodie.engine.data import Rereading
 from hoodie.exception import HoodieException, HoodieKeyException
 from hoodie.index.index import IndexedTable
@@ -27,6 +27,7 @@ from hoodie.index.recordindex.record_index import HoodieRecordIndex
 from hoodie.keygen.user_key_generator import UserRecordKeyGenerator
 from hoodie.spark.spark_data import SparkData
 from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
+from hoodie.spark.spark_expressions import with_insert_buckets
 from hoodie.spark.spark_plans import planned_bytes, rereading_of
 from hoodie.table.action.commit import upsert_commit_action_executor
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
@@ -43,6 +44,8 @@ INDEXES = [
     {"index_type": "BUCKET", "hoodie.bucket.index.num.buckets": 2},
     {"index_type": "RECORD_INDEX", "hoodie.metadata.global.record.level.index.enable": "true"},
 ]
+
+SMALL_FILES = {"hoodie.copyonwrite.insert.split.size": 20, "hoodie.copyonwrite.insert.auto.split": "false"}
 
 
 @pytest.fixture(autouse=True, params=["keys at hand", "keys in tasks"])
@@ -431,19 +434,25 @@ class TestInserts:
         assert not kept
         assert read_trips(path) == sorted([*self.OLD, *self.OLD[1:]])
 
+    @pytest.mark.parametrize("by_the_jvm", [True, False])
     def test_the_last_row_of_a_key_counts_where_no_duplicates_are_allowed(
-        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], monkeypatch: pytest.MonkeyPatch
+        self,
+        spark: SparkSession,
+        tmp_path: Path,
+        kept: list[SparkData],
+        monkeypatch: pytest.MonkeyPatch,
+        by_the_jvm: bool,
     ) -> None:
         path = init_table(tmp_path / "t")
         folder = files(tmp_path / "in", *[(f"k{i % 10}", "x", 1, float(i)) for i in range(100)], parts=1)
         numbered: list[Any] = []
-        route_by = SparkData.route_by
+        route_inserts = SparkData.route_inserts
 
-        def watched(self: SparkData, *arguments: Any) -> SparkData:
+        def watched(self: SparkData, *arguments: Any) -> SparkData | None:
             numbered.append(arguments[-1])
-            return route_by(self, *arguments)
+            return route_inserts(self, *arguments) if by_the_jvm else None
 
-        monkeypatch.setattr(SparkData, "route_by", watched)
+        monkeypatch.setattr(SparkData, "route_inserts", watched)
         with client(spark, path, **{"hoodie.merge.allow.duplicate.on.inserts": "false"}) as writer:
             writer.insert(spark.read.parquet(str(files(tmp_path / "first", ("k0", "x", 1, -1.0), parts=1))))
             writer.insert(spark.read.parquet(str(folder)))
@@ -476,6 +485,69 @@ class TestInserts:
         found = sorted(file.relative_to(path).as_posix() for file in Path(path).rglob("*.parquet"))
         assert found == sorted(status.stat.path for status in result.statuses)
         assert read_trips(path) == sorted(now)
+
+    @pytest.mark.parametrize("partition", ["x", "a/b", "%2F:", None], ids=["plain", "levels", "escaped", "null"])
+    def test_rows_cross_to_python_once(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], ways: list[str], partition: str | None
+    ) -> None:
+        encoded = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
+        path = init_table(tmp_path / "t", hive_style_partitioning=True, properties=encoded)
+        old = [(f"k{i:03}", partition if i % 3 else "y", 1, float(i)) for i in range(90)]
+        with client(spark, path, **SMALL_FILES) as writer:
+            result = writer.insert(spark.read.parquet(str(files(tmp_path / "in", *old))))
+        assert (ways, kept, result.inserted_count) == (["jvm"], [], 90)
+        assert len(result.statuses) > 2
+        assert sorted(row["id"] for row in hoodie.read_table(path).to_pylist()) == [row[0] for row in old]
+        check_table(path)
+
+    @pytest.fixture
+    def ways(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """The ways by which rows came to their buckets."""
+        found: list[str] = []
+        route_inserts, route_by = SparkData.route_inserts, SparkData.route_by
+
+        def noted(self: SparkData, *arguments: Any) -> SparkData | None:
+            routed = route_inserts(self, *arguments)
+            found.extend(["jvm"] if routed is not None else [])
+            return routed
+
+        def noted_by(self: SparkData, *arguments: Any) -> SparkData:
+            found.append("python")
+            return route_by(self, *arguments)
+
+        monkeypatch.setattr(SparkData, "route_inserts", noted)
+        monkeypatch.setattr(SparkData, "route_by", noted_by)
+        return found
+
+    @pytest.mark.parametrize("wrong", ["other path", "every second row"])
+    def test_rows_that_the_jvm_deals_wrongly_are_stored_once(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], monkeypatch: pytest.MonkeyPatch, wrong: str
+    ) -> None:
+        other = {"other path": lambda row, to: (to + 1) % 2, "every second row": lambda row, to: (to + row) % 2}[wrong]
+
+        def misled(*arguments: Any) -> Any:
+            dealt = with_insert_buckets(*arguments)
+            assert dealt is not None
+            return dealt.withColumn(BUCKET, other(sf.col("ts"), sf.col(BUCKET)).cast("int"))
+
+        monkeypatch.setattr("hoodie.spark.spark_data.with_insert_buckets", misled)
+        path = init_table(tmp_path / "t")
+        old = [(f"k{i:03}", "xy"[i % 2], i, 1.0) for i in range(40)]
+        with client(spark, path) as writer:
+            result = writer.insert(spark.read.parquet(str(files(tmp_path / "in", *old))))
+        assert (len(kept), result.inserted_count) == (1, 40)
+        assert read_trips(path) == old
+        check_table(path)
+
+    def test_keys_that_only_python_makes_are_dealt_by_python(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], ways: list[str]
+    ) -> None:
+        path = init_table(tmp_path / "t", record_key_fields=["fare"])
+        old = [(f"k{i:03}", "xy"[i % 2], 1, float(i)) for i in range(90)]
+        with client(spark, path, **SMALL_FILES) as writer:
+            writer.insert(spark.read.parquet(str(files(tmp_path / "in", *old))))
+        assert (ways, kept) == (["python"], [])
+        assert read_trips(path) == old
 
     @pytest.mark.parametrize(
         "properties",

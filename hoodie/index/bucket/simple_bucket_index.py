@@ -78,18 +78,13 @@ class HoodieSimpleBucketIndex(BaseFileIndex):
 
     def bucket_routing(self, key_generator: KeyGenerator) -> BucketRouting | None:
         identifier = self.identifier(key_generator.record_key_fields)
-        is_composite = key_generator.has_composite_keys
-        if is_composite is None or not key_generator.has_plain_paths:
-            return None
-        if is_composite and len(key_generator.record_key_fields) == 1:
-            # Releases of Hudi hash such keys differently.
+        columns = key_generator.key_columns
+        if columns is None or (columns.is_composite and len(columns.key_columns) == 1):
+            # Releases of Hudi hash composite keys of one column differently.
             return None
         return BucketRouting(
-            key_generator.record_key_fields,
+            columns,
             identifier.hash_fields,
-            is_composite,
-            key_generator.partition_fields,
-            key_generator.hive_style,
             identifier.num_buckets,
             has_plain_colons=identifier.rule is not BucketKeyRule.HUDI_0_15,
         )

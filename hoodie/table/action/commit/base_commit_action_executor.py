@@ -47,6 +47,7 @@ from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.timeline.instant import Action, commit_action
 from hoodie.common.util.class_loading import error_of_class
 from hoodie.config.write_options import InputPersistence, InsertDupPolicy
+from hoodie.engine.bucket_routing import InsertRouting
 from hoodie.engine.data import HoodieData, PartitionFunction, Rereading, RowNumbers
 from hoodie.engine.engine_context import Shared
 from hoodie.engine.task_identity import TaskIdentity
@@ -64,13 +65,14 @@ from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.metrics.metrics import Step
 from hoodie.table.action.cluster.updates_strategy import clusterings_met, look_again
+from hoodie.table.action.commit.bucket_info import BucketInfo
 from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler
 from hoodie.table.action.commit.hashed_rows import PlaceRows
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
 from hoodie.table.action.commit.merge_on_read_bucket_handler import MergeOnReadBucketHandler
 from hoodie.table.action.commit.merge_on_read_partitioner import AppendedRecords, MergeOnReadPartitioner
 from hoodie.table.action.commit.missing_keys import FirstRows
-from hoodie.table.action.commit.named_rows import COUNTS, CountNamed
+from hoodie.table.action.commit.named_rows import COUNTS, CountNamed, OwnInserts
 from hoodie.table.action.commit.record_size_sampler import measure_record_size
 from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
 from hoodie.table.action.commit.two_readings import CountRows, InputReadOtherwise, check_rows_seen, usable_rows
@@ -366,41 +368,47 @@ class BaseCommitActionExecutor(ABC):
         self,
         records: HoodieData,
         bucket_of: RowNumbers,
-        num_buckets: int,
+        buckets: tuple[BucketInfo, ...],
         handler: PartitionFunction,
         seen: RowsSeen,
         is_kept: bool = False,
         row_numbers: str | None = None,
         place_rows: PlaceRows | None = None,
+        inserts: InsertRouting | None = None,
     ) -> list[WriteStatus]:
         """Send rows to the tasks of their buckets, by a function of their keys; see `_write_buckets`.
 
         Args:
             records: The rows, which are read a second time.
             bucket_of: The bucket of rows with record key, partition path and operation; null for rows that go nowhere.
-            num_buckets: The number of buckets.
+            buckets: The work of each bucket number.
             handler: Writes the rows of a bucket.
             seen: The rows that must come to the tasks.
             is_kept: Whether the rows are kept, so that both readings give the same.
             row_numbers: The column of row numbers, if the handler needs them.
             place_rows: Adds their positions too, where nothing is moved; then the handler needs no row numbers.
+            inserts: The buckets in terms of the engine, which may deal rows that are all inserted by its own hash.
 
         Raises:
             InputReadOtherwise: See `_write_buckets`.
         """
-        with self._metrics.step("write buckets", str(num_buckets)) as step:
+        with self._metrics.step("write buckets", str(len(buckets))) as step:
             added = row_numbers if row_numbers not in records.schema.names else None
-            columns = [RECORD_KEY, PARTITION_PATH, OPERATION]
-            if place_rows is not None:
-                placed = records.map_batches(place_rows, place_rows.schema(records.schema))
-                routed = placed.route(BUCKET, num_buckets)
-            else:
-                routed = records.route_by(columns, bucket_of, BUCKET, num_buckets, added)
-            usable = routed.map_batches(usable_rows, routed.schema)
             # Rows that are kept in the memory of this process cannot differ.
             are_sure = is_kept and self._context.shares_memory
             write = handler if are_sure else CountRows(handler, rows_seen_by_hash)
-            written = usable.map_partitions_with_index(write, STATUS_SCHEMA)
+            dealt = None if inserts is None else records.route_inserts(inserts, BUCKET, len(buckets), added)
+            if dealt is not None:
+                written = dealt.map_partitions_with_index(OwnInserts(write, buckets), STATUS_SCHEMA)
+            else:
+                if place_rows is not None:
+                    placed = records.map_batches(place_rows, place_rows.schema(records.schema))
+                    routed = placed.route(BUCKET, len(buckets))
+                else:
+                    columns = [RECORD_KEY, PARTITION_PATH, OPERATION]
+                    routed = records.route_by(columns, bucket_of, BUCKET, len(buckets), added)
+                usable = routed.map_batches(usable_rows, routed.schema)
+                written = usable.map_partitions_with_index(write, STATUS_SCHEMA)
             statuses = self._statuses(written, step, None if are_sure else seen, is_kept)
         return self._join_small_files(statuses)
 

@@ -71,12 +71,14 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
         statuses: list[WriteStatus] = []
         if partitioner.buckets:
             handler_class = BUCKET_HANDLERS[self._write_context.table_config.table_type]
-            handler = handler_class(self._write_context, tuple(partitioner.buckets))
+            buckets = tuple(partitioner.buckets)
+            handler = handler_class(self._write_context, buckets)
             bucket_of = BucketOfNewRow(partitioner.assigner(drops_unknown=True))
             # Without duplicates the last row of a key counts.
             row_numbers = None if self._config.write.merge_allow_duplicate_on_inserts else ROW_NUMBER
+            inserts = None if self._key_generator is None else partitioner.insert_routing(self._key_generator)
             statuses = self._write_by_keys(
-                records, bucket_of, len(partitioner.buckets), handler, named.seen, row_numbers=row_numbers
+                records, bucket_of, buckets, handler, named.seen, row_numbers=row_numbers, inserts=inserts
             )
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 

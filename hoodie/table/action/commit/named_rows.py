@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.model.record_columns import (
+    BUCKET,
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
     OPERATION,
@@ -20,12 +21,15 @@ from hoodie.common.model.record_columns import (
     RECORD_KEY,
 )
 from hoodie.common.model.write_operation_type import RecordOperation
-from hoodie.common.model.write_status import RowsSeen
+from hoodie.common.model.write_status import RowsSeen, TaskFailure, pack
+from hoodie.common.util.arrow_buffers import booleans_of, numbers_in, scalar_of
+from hoodie.engine.data import PartitionFunction
 from hoodie.engine.engine_context import Shared
 from hoodie.engine.fingerprint import of_hashes
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.index import Locations
 from hoodie.index.places_by_hash import hashes_of_rows
+from hoodie.table.action.commit.bucket_info import BucketInfo
 from hoodie.table.action.commit.hashed_rows import with_strays
 from hoodie.table.action.commit.upsert_partitioner import BucketAssigner
 
@@ -177,6 +181,47 @@ class BucketOfNewRow:
             usable = batch.select([RECORD_KEY, PARTITION_PATH])
             numbers[rows] = self.assigner.numbers(usable if len(rows) == len(usable) else usable.take(pa.array(rows)))
         return with_strays(batch, numbers)
+
+
+@attrs.frozen
+class OwnInserts:
+    """Task: writes the rows that an engine dealt to a bucket; crosses to tasks.
+
+    Attributes:
+        write: The function that writes the rows of a bucket; yields rows of `STATUS_SCHEMA`.
+        buckets: The work of each bucket number.
+    """
+
+    write: PartitionFunction
+    buckets: tuple[BucketInfo, ...]
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The results of the function, and a failure if rows of other partition paths came.
+
+        Args:
+            task: The task.
+            batches: Rows of one bucket. Deletes are left out, and rows without a key.
+        """
+        strays = 0
+
+        def own_rows() -> Iterator[pa.RecordBatch]:
+            nonlocal strays
+            for batch in batches:
+                if not batch.num_rows:
+                    continue
+                path = self.buckets[int(numbers_in(batch.column(BUCKET), np.int32)[0])].partition_path
+                is_upsert = booleans_of(numbers_in(batch.column(OPERATION), np.int8) == RecordOperation.UPSERT)
+                is_own = pc.and_(pc.equal(batch.column(PARTITION_PATH), scalar_of(path)), is_upsert)
+                if pc.all(is_own, skip_nulls=False).as_py():
+                    yield batch
+                    continue
+                own = batch.filter(is_own)
+                strays += pc.sum(pc.and_(is_upsert, batch.column(PARTITION_PATH).is_valid())).as_py() - own.num_rows
+                yield own
+
+        yield from self.write(task, own_rows())
+        if strays:
+            yield pack([TaskFailure("HoodieIndexException", "they came to a bucket of another partition path", strays)])
 
 
 @attrs.frozen

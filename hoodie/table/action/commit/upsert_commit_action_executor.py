@@ -314,8 +314,8 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         """
         with self._metrics.step("build workload profile") as step:
             partitioner = self._plan_buckets(records, counts, step)
-        number, buckets = len(partitioner.buckets), tuple(partitioner.buckets)
-        if not number:
+        buckets = tuple(partitioner.buckets)
+        if not buckets:
             return HoodieWriteMetadata(self.operation, [], without_effect=self._without_effect)
         has_logs = self._write_context.table_config.table_type is HoodieTableType.MERGE_ON_READ
         # Rows of one key are combined first, and log files need no positions.
@@ -339,7 +339,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         bucket_of = place_of(partitioner.assigner(drops_unknown=True))
         row_numbers = ROW_NUMBER if repeats else None
         place_rows = PlaceRows(bucket_of) if guesses_positions and isinstance(bucket_of, BucketOfRow) else None
-        statuses = self._write_by_keys(records, bucket_of, number, handler, seen, is_kept, row_numbers, place_rows)
+        statuses = self._write_by_keys(records, bucket_of, buckets, handler, seen, is_kept, row_numbers, place_rows)
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
     @contextmanager

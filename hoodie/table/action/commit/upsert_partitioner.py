@@ -23,8 +23,11 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import BUCKET, CURRENT_FILE_ID, PARTITION_PATH, RECORD_KEY, reserved_field
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.bucket_routing import InsertRouting, WeightedBuckets
 from hoodie.exception import HoodieIndexException
 from hoodie.io.base_file_handle import FULL_SHARE
+from hoodie.keygen.base_key_generator import KeyGenerator
+from hoodie.keygen.partition_path_encoding import unescape_path_name
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 from hoodie.table.workload_profile import WorkloadProfile
 
@@ -70,14 +73,6 @@ def needs_record_size(profile: WorkloadProfile, config: HoodieWriteConfig) -> bo
 
 
 @attrs.frozen
-class _InsertBuckets:
-    """The buckets of a partition's inserts: a hash of a key below ``cumulative_weights[i]`` leads to ``buckets[i]``."""
-
-    buckets: np.ndarray
-    cumulative_weights: np.ndarray
-
-
-@attrs.frozen
 class _Codes:
     """A column of text as codes: ``values[codes[row]]``, None for a null."""
 
@@ -103,7 +98,7 @@ class BucketAssigner:
     """
 
     update_buckets: Mapping[tuple[str, str], int]
-    insert_buckets: Mapping[str, _InsertBuckets]
+    insert_buckets: Mapping[str, WeightedBuckets]
     drops_unknown: bool = False
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -179,7 +174,7 @@ class UpsertPartitioner:
         inserts_into: Partition path to the inserts that go to the buckets of existing file groups, by location.
 
     Hudi: org.apache.hudi.table.action.commit.UpsertPartitioner. Differs: inserts are dealt by Murmur hash of the key,
-    not by MD5 (no part of the format); the remainder.
+    or by a hash of the engine, not by MD5 (no part of the format); the remainder.
     """
 
     def __init__(
@@ -192,7 +187,7 @@ class UpsertPartitioner:
         self._config = config
         self.record_size = max(1, record_size)
         self._update_buckets: dict[tuple[str, str], int] = {}
-        self._insert_buckets: dict[str, _InsertBuckets] = {}
+        self._insert_buckets: dict[str, WeightedBuckets] = {}
         self.buckets: list[BucketInfo] = []
         self.inserts_into: dict[str, dict[HoodieRecordLocation, int]] = {}
         self._file_slices = {
@@ -210,6 +205,20 @@ class UpsertPartitioner:
             drops_unknown: See `BucketAssigner`.
         """
         return BucketAssigner(dict(self._update_buckets), dict(self._insert_buckets), drops_unknown)
+
+    def insert_routing(self, key_generator: KeyGenerator) -> InsertRouting | None:
+        """The buckets of inserts for an engine that makes keys itself; None where only tasks can make them.
+
+        Args:
+            key_generator: Makes the keys of the rows.
+        """
+        columns = key_generator.key_columns
+        if columns is None:
+            return None
+        paths = self._insert_buckets
+        labels = [unescape_path_name(path) if key_generator.url_encode else path for path in paths]
+        dealt = dict(zip(labels, paths.values(), strict=True))
+        return InsertRouting(columns, dealt) if len(dealt) == len(paths) else None
 
     def _assign(self, profile: WorkloadProfile) -> None:
         """One UPDATE bucket for each file group that holds an incoming key, then the buckets of inserts.
@@ -262,7 +271,7 @@ class UpsertPartitioner:
             self.inserts_into.setdefault(partition_path, {})[filled.location] = count
             self._expected_bytes[number] += count * self.record_size
         weights = np.cumsum(np.array(counts, dtype=np.float64) / num_inserts)
-        self._insert_buckets[partition_path] = _InsertBuckets(np.array(numbers, dtype=np.int32), weights)
+        self._insert_buckets[partition_path] = WeightedBuckets(np.array(numbers, dtype=np.int32), weights)
 
     def _new_group_counts(self, inserts: int) -> list[int]:
         """Records of each bucket of new file groups: full buckets, and one with the remainder."""
@@ -283,7 +292,7 @@ class UpsertPartitioner:
         self.buckets = [self.buckets[number] for number in order]
         self._update_buckets = {key: int(rank[number]) for key, number in self._update_buckets.items()}
         self._insert_buckets = {
-            path: _InsertBuckets(rank[dealt.buckets], dealt.cumulative_weights)
+            path: WeightedBuckets(rank[dealt.buckets], dealt.cumulative_weights)
             for path, dealt in self._insert_buckets.items()
         }
 

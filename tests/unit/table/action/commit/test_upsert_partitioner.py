@@ -17,7 +17,14 @@ from hoodie.common.model.record_columns import BUCKET, CURRENT_FILE_ID, PARTITIO
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.bucket_routing import KeyColumns
 from hoodie.exception import HoodieIndexException
+from hoodie.keygen.built_in_key_generators import (
+    ComplexKeyGenerator,
+    CustomKeyGenerator,
+    PartitionKeyType,
+    SimpleKeyGenerator,
+)
 from hoodie.table.action.commit.bucket_info import BucketType
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, recorded_record_size
 from hoodie.table.workload_profile import WorkloadProfile, WorkloadStat
@@ -117,6 +124,32 @@ def test_inserts_are_dealt_by_weight() -> None:
     assert len(shares) == 1 + 950 // 97
     small = [bucket.bucket_type for bucket in dealt.buckets].index(BucketType.UPDATE)
     assert shares[small] == pytest.approx(0.05 + (950 % 97) / 1000, abs=0.01)
+
+
+@pytest.mark.parametrize("url_encode", [False, True])
+def test_an_engine_knows_the_buckets_of_inserts_by_paths_that_are_not_escaped(url_encode: bool) -> None:
+    values = ["plain", "a b", "ü", "50%", "1:2/3", "%2F", "x=y"]
+    generator = SimpleKeyGenerator(("id",), ("p",), True, url_encode)
+    paths = generator.partition_paths(pa.record_batch({"p": values})).to_pylist()
+    usable = {path: value for path, value in zip(paths, values, strict=True) if path is not None}
+    assert (len(usable) == len(values)) == url_encode
+    stats = {path: WorkloadStat(100 + number) for number, path in enumerate(usable)}
+    dealt = UpsertPartitioner(WorkloadProfile(WriteOperationType.INSERT, stats), config(), {}, record_size=10)
+    routing = dealt.insert_routing(generator)
+    assert routing is not None
+    assert routing.columns == KeyColumns(("id",), False, ("p",), True)
+    assert list(routing.dealt) == [f"p={value}" for value in usable.values()]
+    for path, one in zip(usable, routing.dealt.values(), strict=True):
+        assert {dealt.buckets[number].partition_path for number in one.buckets.tolist()} == {path}
+
+
+def test_an_engine_does_not_deal_keys_that_it_cannot_make_or_whose_paths_look_alike() -> None:
+    stats = {"a%2Fb/c": WorkloadStat(1), "a/b%2Fc": WorkloadStat(1)}
+    dealt = UpsertPartitioner(WorkloadProfile(WriteOperationType.INSERT, stats), config(), {}, record_size=10)
+    assert dealt.insert_routing(ComplexKeyGenerator(("id",), ("p", "q"), False, True)) is None
+    assert dealt.insert_routing(ComplexKeyGenerator(("id",), ("p", "q"), False, False)) is not None
+    custom = CustomKeyGenerator(("id",), ("p", "q"), partition_types=(PartitionKeyType.SIMPLE,) * 2)
+    assert dealt.insert_routing(custom) is None
 
 
 @given(st.lists(st.integers(0, 500), min_size=1, max_size=20))
