@@ -32,6 +32,7 @@ from hoodie.exception import (
     HoodieSchemaException,
 )
 from hoodie.metrics.progress import TaskCounter
+from hoodie.spark.arrow_batches import ShortRows
 from hoodie.spark.spark_compatibility import (
     STOPPED,
     check_running,
@@ -204,7 +205,8 @@ class HoodieSparkEngineContext(HoodieEngineContext):
             )
         source = arrow_schema(frame.schema)
         target = normalise_schema(source, schema)
-        data = SparkData(frame, source, rereading=rereading_of(frame))
+        rereading = rereading_of(frame)
+        data = SparkData(frame, source, rereading=rereading, short_rows=ShortRows.of(frame, rereading))
         kept = [name for name in source.names if not is_dropped(name)]
         if kept != source.names:
             data = data.select(kept)
