@@ -191,10 +191,13 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
         full_bytes = self._full_bytes
         done = 0
         while done < stored.num_rows:
-            fitting = self.writer.rows_that_fit(stored.slice(done), full_bytes)
+            rest = stored.slice(done)
+            fitting = self.writer.rows_that_fit(rest, full_bytes)
             if not fitting:
                 break
-            self._append_new(stored.slice(done, fitting), keys.slice(done, fitting))
+            # The writer knows the size of the rows that it was asked about.
+            fitted = rest if fitting == rest.num_rows else rest.slice(0, fitting)
+            self._append_new(fitted, keys.slice(done, fitting))
             done += fitting
         return done
 

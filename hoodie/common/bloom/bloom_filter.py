@@ -29,7 +29,6 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hoodie.common.bloom.jenkins_hash import JenkinsBlock
 from hoodie.common.bloom.key_blocks import (
@@ -40,8 +39,10 @@ from hoodie.common.bloom.key_blocks import (
     UInt32Array,
     iter_key_blocks,
     plain_keys,
+    utf8_bytes,
 )
 from hoodie.common.bloom.murmur_hash import MurmurBlock
+from hoodie.common.bloom.sparse_bytes import SparseBytes
 from hoodie.common.util.arrow_buffers import numbers_of
 from hoodie.exception import HoodieCorruptedDataException, HoodieKeyException, HoodieNotSupportedException
 
@@ -55,11 +56,6 @@ _FREE_BITS = 0.0001
 """With at most this share of free bits, a vector of 30 positions a key finds 99.7% of all keys: hashing is given up."""
 _FEW_BITS = 1 / 64
 """If keys have at most this share of the bits, the others are left alone: small files have large filters, too."""
-_DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-_VALUES_OF_DIGITS = bytes(max(_DIGITS.find(byte), -1) & 0xFF for byte in range(256))
-"""Each byte's value as a digit of Base64; 255 for other bytes."""
-_FEW_GROUPS = 1 / 16
-"""If at most this share of the groups of four digits is not ``AAAA``, the others are not decoded."""
 
 
 class _HashType(IntEnum):
@@ -127,12 +123,16 @@ class BloomFilter(ABC):
         return self.stored_bytes
 
     @abstractmethod
+    def _parts(self) -> list[bytes | _BitVector]:
+        """Headers and the bits of vectors, in the order in which they are stored."""
+
     def to_bytes(self) -> bytes:
         """The filter as stored, before Base64."""
+        return b"".join(part.bits() if isinstance(part, _BitVector) else part for part in self._parts())
 
     @classmethod
     @abstractmethod
-    def from_bytes(cls, data: bytes | memoryview) -> Self:
+    def from_bytes(cls, data: bytes | memoryview | SparseBytes) -> Self:
         """Decode a stored filter.
 
         Raises:
@@ -145,10 +145,25 @@ class BloomFilter(ABC):
 
     def to_base64_bytes(self) -> bytes:
         """The bytes of `to_base64`."""
+        pieces = [*self.base64_pieces()]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    @property
+    def base64_length(self) -> int:
+        """The length of `to_base64_bytes`, computed without creating them."""
+        return -(-self.stored_bytes // 3) * 4
+
+    def base64_pieces(self) -> Iterator[bytes]:
+        """The bytes of `to_base64` in pieces: a filter of few keys is never held as a whole."""
         # A header of an old table gets longer.
-        if self._text is not None and len(self._text) == -(-self.stored_bytes // 3) * 4:
-            return self._text
-        return base64.b64encode(self.to_bytes())
+        if self._text is not None and len(self._text) == self.base64_length:
+            yield self._text
+            return
+        parts = [part.few_bits() if isinstance(part, _BitVector) else part for part in self._parts()]
+        if None in parts:
+            yield base64.b64encode(self.to_bytes())
+        else:
+            yield from SparseBytes.joined([part for part in parts if part is not None]).base64_pieces()
 
     @classmethod
     def from_base64(cls, text: str | bytes) -> Self:
@@ -159,7 +174,7 @@ class BloomFilter(ABC):
         """
         try:
             encoded = text.encode("ascii") if isinstance(text, str) else text
-            data = _decoded(encoded)
+            data = SparseBytes.decoded(encoded) or base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError) as error:
             raise HoodieCorruptedDataException(f"a {cls.type_code} bloom filter is not Base64: {error}") from error
         made = cls.from_bytes(data)
@@ -192,7 +207,7 @@ class SimpleBloomFilter(BloomFilter):
         return cls(_BitVector.empty(num_entries, fpp))
 
     @classmethod
-    def from_bytes(cls, data: bytes | memoryview) -> SimpleBloomFilter:
+    def from_bytes(cls, data: bytes | memoryview | SparseBytes) -> SimpleBloomFilter:
         """Decode a stored filter; see `BloomFilter.from_bytes`."""
         reader = _Reader(data, cls.type_code)
         vector = reader.vector()
@@ -214,9 +229,8 @@ class SimpleBloomFilter(BloomFilter):
         """The length of `to_bytes`."""
         return self._vector.stored_bytes
 
-    def to_bytes(self) -> bytes:
-        """The filter as stored; see `BloomFilter.to_bytes`."""
-        return b"".join(self._vector.stored())
+    def _parts(self) -> list[bytes | _BitVector]:
+        return [self._vector.header(), self._vector]
 
 
 class DynamicBloomFilter(BloomFilter):
@@ -259,7 +273,9 @@ class DynamicBloomFilter(BloomFilter):
         return cls([_BitVector.empty(num_entries, fpp)], num_entries, max_entries=max_entries)
 
     @classmethod
-    def from_bytes(cls, data: bytes | memoryview, max_entries: int = DEFAULT_MAX_ENTRIES) -> DynamicBloomFilter:
+    def from_bytes(
+        cls, data: bytes | memoryview | SparseBytes, max_entries: int = DEFAULT_MAX_ENTRIES
+    ) -> DynamicBloomFilter:
         """Decode a stored filter; see `BloomFilter.from_bytes`.
 
         Args:
@@ -337,10 +353,10 @@ class DynamicBloomFilter(BloomFilter):
         most = max(0, -(-self._max_entries // self._row_capacity) - len(self._rows))
         return self.stored_bytes + min(-(-unplaced // self._row_capacity), most) * self._rows[0].stored_bytes
 
-    def to_bytes(self) -> bytes:
-        """The filter as stored; see `BloomFilter.to_bytes`."""
+    def _parts(self) -> list[bytes | _BitVector]:
         counts = struct.pack(">iii", self._row_capacity, self._last_row_keys, len(self._rows))
-        return b"".join([self._rows[0].header(), counts, *(part for row in self._rows for part in row.stored())])
+        rows = (part for row in self._rows for part in (row.header(), row))
+        return [self._rows[0].header() + counts, *rows]
 
 
 def create_bloom_filter(
@@ -399,50 +415,43 @@ def checked_keys(keys: Keys) -> pa.Array:
         HoodieSchemaException: Keys are not strings.
     """
     plain = plain_keys(keys)
-    if len(plain) and pc.min(pc.binary_length(plain)).as_py() == 0:
+    if len(plain) and not np.diff(utf8_bytes(plain)[1]).all():
         raise HoodieKeyException("an empty record key cannot be in a bloom filter; leave such rows out or refuse them")
     return plain
-
-
-def _decoded(text: bytes) -> memoryview:
-    """The bytes of a Base64 text. Most of the filter of a small file is zeros, which take no time.
-
-    Raises:
-        ValueError: The text is not Base64.
-    """
-    end = max(0, len(text) - 4) // 4 * 4
-    values = np.frombuffer(text.translate(_VALUES_OF_DIGITS), dtype=np.uint8, count=end)
-    found = np.flatnonzero(values.view(np.uint32))
-    if len(found) > _FEW_GROUPS * end / 4 or values.max(initial=0) == 0xFF:
-        return memoryview(base64.b64decode(text, validate=True))
-    first, second, third, fourth = values.reshape(-1, 4)[found].T
-    rest = base64.b64decode(text[end:], validate=True)
-    data = np.zeros(end // 4 * 3 + len(rest), dtype=np.uint8)
-    data[3 * found] = first << 2 | second >> 4
-    data[3 * found + 1] = second << 4 | third >> 2
-    data[3 * found + 2] = third << 6 | fourth
-    data[end // 4 * 3 :] = np.frombuffer(rest, dtype=np.uint8)
-    return data.data
 
 
 class _BitVector:
     """Bits that are set at positions from a chain of hashes: the seed of each hash is the hash before it.
 
-    While many keys are added, or keys are looked up, each bit is a byte: numpy sets bytes much faster than bits.
+    While few bits are set, only their positions are held: the system would have to find memory for the others, which
+    costs more than the few. While many keys are added, or looked up, each bit is a byte: numpy sets bytes much faster
+    than bits.
 
     Args:
         bit_count: The number of bits.
         hash_count: The number of positions of a key.
         hash_type: The hash function.
-        packed: The bits as stored; None if none is set.
+        bits: The bits as stored; None if none is set.
     """
 
-    def __init__(self, bit_count: int, hash_count: int, hash_type: _HashType, packed: memoryview | None = None) -> None:
+    def __init__(
+        self, bit_count: int, hash_count: int, hash_type: _HashType, bits: memoryview | SparseBytes | None = None
+    ) -> None:
         self._bit_count = bit_count
         self._hash_count = hash_count
         self._hash_type = hash_type
-        self._packed = None if packed is None else np.frombuffer(packed, dtype=np.uint8)
+        self._few: IndexArray | None = None
+        """The positions of all set bits, ascending; None if the bits are in one of the other forms."""
+        self._packed: npt.NDArray[np.uint8] | None = None
         self._flags: npt.NDArray[np.uint8] | None = None
+        if bits is None:
+            self._few = np.empty(0, dtype=np.int64)
+        elif isinstance(bits, SparseBytes):
+            set_bits = np.unpackbits(bits.values[:, None], axis=1, bitorder="little")
+            rows, numbers = np.nonzero(set_bits)
+            self._few = (bits.places[rows] << 3) + numbers
+        else:
+            self._packed = np.frombuffer(bits, dtype=np.uint8)
 
     @classmethod
     def empty(cls, num_entries: int, fpp: float) -> _BitVector:
@@ -456,18 +465,22 @@ class _BitVector:
 
     @property
     def stored_bytes(self) -> int:
-        """The length of `to_bytes`."""
+        """The length of the header and the bits."""
         return len(self.header()) + self._byte_count
 
     def header(self) -> bytes:
         """The stored bytes before the bits."""
         return struct.pack(">iibi", _VERSION, self._hash_count, self._hash_type, self._bit_count)
 
-    def stored(self) -> tuple[bytes, memoryview]:
-        """The vector as stored: its header and its bits."""
+    def bits(self) -> memoryview:
+        """The bits as stored."""
         if self._packed is None:
-            self._packed = np.packbits(self._unpacked(), bitorder="little")
-        return self.header(), self._packed.data
+            self._packed = self._packed_few() if self._flags is None else np.packbits(self._flags, bitorder="little")
+        return self._packed.data
+
+    def few_bits(self) -> SparseBytes | None:
+        """The bits as stored; None if many are set."""
+        return None if self._few is None else SparseBytes(self._byte_count, *_in_bytes(self._few))
 
     def is_useless(self) -> bool:
         """Whether nearly all keys are found: it has many more of them than it is made for. All bits are set then."""
@@ -496,14 +509,27 @@ class _BitVector:
 
     def _add_few(self, keys: pa.Array) -> None:
         """The same, without looking at all other bits."""
-        packed = np.zeros(self._byte_count, dtype=np.uint8) if self._packed is None else self._packed
-        self._packed = packed if packed.flags.writeable else packed.copy()
         for block in iter_key_blocks(keys):
             places = _Positions(block, self._hash_type, self._bit_count).of_passes(self._hash_count)
+            if self._few is not None and len(self._few) + len(places) <= _FEW_BITS * self._bit_count:
+                self._packed = None
+                self._few = np.concatenate([self._few, places])
+                self._few.sort()
+                self._few = self._few[np.diff(self._few, prepend=-1) > 0]
+                continue
+            packed = self._packed_few() if self._packed is None else self._packed
+            self._packed, self._few = packed if packed.flags.writeable else packed.copy(), None
             places.sort()
-            in_bytes = places >> 3
-            firsts = np.flatnonzero(np.diff(in_bytes, prepend=-1))
-            self._packed[in_bytes[firsts]] |= np.bitwise_or.reduceat((1 << (places & 7)).astype(np.uint8), firsts)
+            in_bytes, values = _in_bytes(places)
+            self._packed[in_bytes] |= values
+
+    def _packed_few(self) -> npt.NDArray[np.uint8]:
+        """The bits as stored, of which few are set."""
+        assert self._few is not None
+        packed = np.zeros(self._byte_count, dtype=np.uint8)
+        in_bytes, values = _in_bytes(self._few)
+        packed[in_bytes] = values
+        return packed
 
     def might_contain(self, keys: pa.Array) -> BoolArray:
         """The keys whose bits are all set."""
@@ -517,7 +543,7 @@ class _BitVector:
         """Look up one block; most absent keys fail within two passes, so only the others are hashed further.
 
         Args:
-            flags: The bits as bytes; None to look at the packed bits.
+            flags: The bits as bytes; None to look at the others.
             block: The keys.
         """
 
@@ -525,7 +551,8 @@ class _BitVector:
             if flags is not None:
                 return flags[bits]
             if self._packed is None:
-                return np.zeros(len(bits), dtype=np.bool_)
+                assert self._few is not None
+                return _among(bits, self._few)
             last_bits = self._packed[bits >> 3] >> (bits & 7).astype(np.uint8) & 1
             are_ones: BoolArray = last_bits.view(np.bool_)
             return are_ones
@@ -537,8 +564,12 @@ class _BitVector:
             found &= are_set(bits)
         rest = np.flatnonzero(found)
         if len(rest) and first < self._hash_count:
+            remaining, count = positions.select(rest), self._hash_count - first
+            if flags is None:
+                found[rest] = are_set(remaining.of_passes(count)).reshape(count, -1).all(axis=0)
+                return found
             still = np.ones(len(rest), dtype=np.bool_)
-            for bits in positions.select(rest).passes(self._hash_count - first):
+            for bits in remaining.passes(count):
                 still &= are_set(bits)
             found[rest] = still
         return found
@@ -555,9 +586,32 @@ class _BitVector:
         if self._flags is None:
             if self._packed is None:
                 self._flags = np.zeros(self._bit_count, dtype=np.uint8)
+                self._flags[self._few] = 1
             else:
                 self._flags = np.unpackbits(self._packed, count=self._bit_count, bitorder="little")
+            self._few = None
         return self._flags
+
+
+def _in_bytes(bits: IndexArray) -> tuple[IndexArray, npt.NDArray[np.uint8]]:
+    """The places and values of the bytes that hold bits.
+
+    Args:
+        bits: The positions of bits, ascending.
+    """
+    in_bytes = bits >> 3
+    firsts = np.flatnonzero(np.diff(in_bytes, prepend=-1))
+    if not len(firsts):
+        return in_bytes, np.empty(0, dtype=np.uint8)
+    return in_bytes[firsts], np.bitwise_or.reduceat((1 << (bits & 7)).astype(np.uint8), firsts)
+
+
+def _among(numbers: IndexArray, others: IndexArray) -> BoolArray:
+    """Whether numbers are among others, which are ascending."""
+    if not len(others):
+        return np.zeros(len(numbers), dtype=np.bool_)
+    found: BoolArray = others.take(np.searchsorted(others, numbers), mode="clip") == numbers
+    return found
 
 
 class _Positions:
@@ -605,8 +659,8 @@ class _Positions:
 class _Reader:
     """Decodes stored vectors; every problem is a HoodieCorruptedDataException."""
 
-    def __init__(self, data: bytes | memoryview, type_code: str) -> None:
-        self._data = memoryview(data)
+    def __init__(self, data: bytes | memoryview | SparseBytes, type_code: str) -> None:
+        self._data = data if isinstance(data, SparseBytes) else memoryview(data)
         self._offset = 0
         self._type_code = type_code
 
@@ -616,13 +670,17 @@ class _Reader:
                 f"a {self._type_code} bloom filter of {len(self._data)} bytes is damaged: {problem}"
             )
 
-    def bytes(self, count: int) -> memoryview:
+    def bytes(self, count: int) -> memoryview | SparseBytes:
         self.check(count <= len(self._data) - self._offset, "it ends too early")
-        self._offset += count
-        return self._data[self._offset - count : self._offset]
+        start, self._offset = self._offset, self._offset + count
+        if isinstance(self._data, SparseBytes):
+            return self._data.part(start, count)
+        return self._data[start : self._offset]
 
-    def integer(self) -> int:
-        return int.from_bytes(self.bytes(4), "big", signed=True)
+    def integer(self, length: int = 4) -> int:
+        found = self.bytes(length)
+        content = found.to_bytes() if isinstance(found, SparseBytes) else found
+        return int.from_bytes(content, "big", signed=True)
 
     def header(self) -> tuple[int, int, _HashType]:
         """Bit count, hash count, hash."""
@@ -632,7 +690,7 @@ class _Reader:
         if version <= 0:
             self.check(version == _VERSION, f"version {version} is unknown")
             hash_count = self.integer()
-            hash_type = self.bytes(1)[0]
+            hash_type = self.integer(1)
         bit_count = self.integer()
         self.check(0 < hash_count <= _MOST_HASHES, f"it has {hash_count} hashes per key")
         self.check(hash_type in set(_HashType), f"hash type {hash_type} is unknown")

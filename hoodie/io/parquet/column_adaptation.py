@@ -120,12 +120,20 @@ def adapt_column(column: pa.Array, target: pa.DataType) -> pa.Array:
 
 def with_encoding(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch with exactly the types of a schema; only dictionary encoding may differ."""
-    columns = []
-    for field, column in zip(schema, batch.columns, strict=True):
-        if column.type != field.type:
-            column = column.cast(field.type) if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        columns.append(column)
+    columns = [column_with_encoding(column, kind) for column, kind in zip(batch.columns, schema.types, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def column_with_encoding(column: pa.Array, target: pa.DataType) -> pa.Array:
+    """A column of exactly a type, from which only its dictionary encoding may differ.
+
+    Args:
+        column: The values.
+        target: The type.
+    """
+    if column.type == target:
+        return column
+    return column.cast(target) if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
 def _is_list(data_type: pa.DataType) -> bool:

@@ -11,6 +11,9 @@ and sets its length to 0; it does not read a long text. What remains is a footer
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -116,7 +119,9 @@ def read_short_metadata(storage: HoodieStorage, path: str) -> pq.FileMetaData | 
     return metadata if (metadata.metadata or {}).get(_FILTER_NAME) == b"" else None
 
 
-def write_with_value(stream: pa.NativeFile, file: pa.Buffer, placeholder: str, value: bytes) -> None:
+def write_with_value(
+    stream: pa.NativeFile, file: pa.Buffer, placeholder: str, pieces: Iterable[bytes], length: int
+) -> None:
     """Write a file, with another value of an entry of its footer.
 
     pyarrow copies each value several times. For the filter of a small file, that takes longer than all of its rows.
@@ -125,21 +130,22 @@ def write_with_value(stream: pa.NativeFile, file: pa.Buffer, placeholder: str, v
         stream: The target.
         file: A whole file.
         placeholder: The value of the entry, which nothing else in the file equals; shorter than 128 bytes.
-        value: The other value.
+        pieces: The other value, in pieces.
+        length: The length of the other value.
     """
     content = memoryview(file)
     place = bytes(file).rindex(placeholder.encode())
     tail = content[place + len(placeholder) : -8]
-    length = bytearray()
-    rest = len(value)
+    varint = bytearray()
+    rest = length
     while rest >= 0x80:
-        length.append(rest & 0x7F | 0x80)
+        varint.append(rest & 0x7F | 0x80)
         rest >>= 7
-    length.append(rest)
+    varint.append(rest)
     # The length of the placeholder is the byte before it.
-    grown = len(length) + len(value) - 1 - len(placeholder)
+    grown = len(varint) + length - 1 - len(placeholder)
     footer_length = int.from_bytes(content[-8:-4], "little") + grown
-    for part in (content[: place - 1], length, value, tail, footer_length.to_bytes(4, "little"), _MAGIC):
+    for part in chain((content[: place - 1], varint), pieces, (tail, footer_length.to_bytes(4, "little") + _MAGIC)):
         stream.write(part)
 
 

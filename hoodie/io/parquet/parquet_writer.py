@@ -10,6 +10,7 @@ import hashlib
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,7 +22,7 @@ from hoodie.common.bloom.key_blocks import BLOCK_BYTES, BLOCK_KEYS, Keys
 from hoodie.common.config.storage_config import HoodieStorageConfig, ParquetCompression
 from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMNS, RECORD_KEY_META
 from hoodie.exception import HoodieException, HoodieSchemaException
-from hoodie.io.parquet.column_adaptation import with_encoding
+from hoodie.io.parquet.column_adaptation import column_with_encoding, with_encoding
 from hoodie.io.parquet.footer_tail import write_with_value
 from hoodie.io.parquet.parquet_footer import KeyRange, footer_entries
 from hoodie.io.parquet.size_estimate import REPEATED_COLUMNS, SizeEstimate, Trial, is_text, leaves
@@ -110,8 +111,7 @@ class HoodieParquetWriter:
         self._path = path
         self._dictionary_columns = frozenset(dictionary_columns)
         self._settings = settings
-        # A schema with field ids or other metadata would be stored with them.
-        self._schema = pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
+        self._schema = _plain_schema(schema)
         self._bloom_filter = bloom_filter
         self._avro_schema = avro_schema
         self._footer_keys = _FooterKeys(bloom_filter, stored_keys, renews_range) if bloom_filter is not None else None
@@ -361,8 +361,8 @@ class HoodieParquetWriter:
                 if is_small and self._bloom_filter is not None:
                     placeholder = uuid.uuid4().hex
                     file.close(footer_entries(self._bloom_filter, key_range, self._avro_schema, placeholder))
-                    filter_text = self._bloom_filter.to_base64_bytes()
-                    write_with_value(self._stream, self._sink.getvalue(), placeholder, filter_text)
+                    pieces, length = self._bloom_filter.base64_pieces(), self._bloom_filter.base64_length
+                    write_with_value(self._stream, self._sink.getvalue(), placeholder, pieces, length)
                 else:
                     file.close(footer_entries(self._bloom_filter, key_range, self._avro_schema))
                 size_bytes = int(self._stream.tell())
@@ -393,21 +393,14 @@ class HoodieParquetWriter:
             raise HoodieException(f"{self._path} was closed or aborted; nothing can be written to it")
 
     def _check_batch(self, batch: pa.RecordBatch) -> None:
-        if batch.schema.names != self._schema.names:
-            raise HoodieSchemaException(
-                f"writing {self._path}: a batch has the columns {', '.join(batch.schema.names)}, "
-                f"the file has {', '.join(self._schema.names)}"
-            )
-        for field, column in zip(self._schema, batch.columns, strict=True):
-            stored_type = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-            if stored_type != field.type:
+        mismatch = _mismatch(self._schema, batch.schema)
+        if mismatch is not None:
+            raise HoodieSchemaException(f"writing {self._path}: {mismatch}")
+        for place in _required(self._schema):
+            if nulls := batch.column(place).null_count:
                 raise HoodieSchemaException(
-                    f"writing {self._path}: column {field.name} is {column.type} in a batch, but {field.type} in "
-                    "the file"
-                )
-            if not field.nullable and column.null_count:
-                raise HoodieSchemaException(
-                    f"writing {self._path}: column {field.name} has {column.null_count} nulls, but the file allows none"
+                    f"writing {self._path}: column {self._schema.names[place]} has {nulls} nulls, but the file allows "
+                    "none"
                 )
 
     def _write_row_group(self, is_last: bool = False) -> None:
@@ -466,12 +459,13 @@ class HoodieParquetWriter:
         """Choose once, by the first rows, the leaf columns whose values repeat."""
         if self._repeating is not None or not batches:
             return
-        sample = [with_encoding(batch.slice(0, _SAMPLE_ROWS), self._schema).columns for batch in _first_rows(batches)]
+        sample = list(_first_rows(batches))
         chosen = []
-        for field, parts in zip(self._schema, zip(*sample, strict=True), strict=True):
+        for place, field in enumerate(self._schema):
             if field.name in REPEATED_COLUMNS:
                 chosen.append(field.name)
             elif field.name not in _UNIQUE_COLUMNS and field.name not in self._apart:
+                parts = [column_with_encoding(batch.column(place), field.type) for batch in sample]
                 # Leaf after leaf; each part has the same ones.
                 for found in zip(*(leaves(field.name, part) for part in parts), strict=True):
                     path = found[0][0]
@@ -486,7 +480,10 @@ class HoodieParquetWriter:
         if values.nbytes > _LARGE_SAMPLE and is_text(values.type):
             found = {hashlib.sha256(value.as_buffer()).digest() if value.is_valid else None for value in values}
             return len(found) <= share * len(values)
-        return len(values.unique()) <= share * len(values)
+        # If values hardly repeat, the first ones are enough to see that there are too many.
+        most = int(share * len(values))
+        first = values.slice(0, most + most // 4 + 1)
+        return len(first.unique()) <= most and (len(first) == len(values) or len(values.unique()) <= most)
 
     @property
     def _is_full(self) -> bool:
@@ -585,6 +582,36 @@ class _FooterKeys:
             self.finish()
 
 
+def _plain_schema(schema: pa.Schema) -> pa.Schema:
+    """A schema without field ids and other metadata, which would be stored with it."""
+    if schema.metadata is None and all(field.metadata is None for field in schema):
+        return schema
+    return pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
+
+
+@lru_cache(maxsize=16)
+def _required(schema: pa.Schema) -> tuple[int, ...]:
+    """The places of the columns that hold no nulls."""
+    return tuple(place for place, field in enumerate(schema) if not field.nullable)
+
+
+@lru_cache(maxsize=16)
+def _mismatch(schema: pa.Schema, given: pa.Schema) -> str | None:
+    """The reason why rows cannot be written to a file: other columns or types; None if they can.
+
+    Args:
+        schema: Columns of the file.
+        given: Columns of the rows.
+    """
+    if given.names != schema.names:
+        return f"a batch has the columns {', '.join(given.names)}, the file has {', '.join(schema.names)}"
+    for field, mine in zip(schema, given, strict=True):
+        stored_type = mine.type.value_type if pa.types.is_dictionary(mine.type) else mine.type
+        if stored_type != field.type:
+            return f"column {field.name} is {mine.type} in a batch, but {field.type} in the file"
+    return None
+
+
 def _range_of(edit: RowGroupEdit) -> KeyRange | None:
     """The range of the record keys of a row group that was written."""
     ends = edit.ends_of_keys()
@@ -626,8 +653,9 @@ def copied_form(schema: pa.Schema, config: HoodieStorageConfig, min_bytes: int) 
         config: The encoding.
         min_bytes: The least stored bytes of a row group.
     """
-    plain = pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
-    return CopiedForm.of(plain, writer_options(config, ()), str(config.parquet_compression_codec), min_bytes)
+    return CopiedForm.of(
+        _plain_schema(schema), writer_options(config, ()), str(config.parquet_compression_codec), min_bytes
+    )
 
 
 def file_without_rows(column: str, entries: Mapping[str, str]) -> bytes:

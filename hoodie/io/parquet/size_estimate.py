@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 
 import attrs
 import pyarrow as pa
@@ -68,8 +69,8 @@ class SizeEstimate:
         self._trials: list[Trial | None] = []
         self._held_plain_bytes = 0.0
         self._row_groups = 0
-        self._leaf_count = sum(1 for field in schema for _ in _leaf_types(field.type))
-        self._text_leaf_count = sum(is_text(leaf) for field in schema for leaf in _leaf_types(field.type))
+        self._leaf_count, self._text_leaf_count = _leaf_counts(schema)
+        self._measured: tuple[pa.RecordBatch, float] | None = None
         self._statistics_bytes = 0
         self._correction: float | None = None
 
@@ -106,6 +107,7 @@ class SizeEstimate:
         self._held = []
         self._trials = []
         self._held_plain_bytes = 0.0
+        self._measured = None
 
     def row_group_is_edited(self, statistics_bytes: int) -> None:
         """Drop the rows, which are in a row group now behind others that were not held.
@@ -186,19 +188,25 @@ class SizeEstimate:
 
     def _plain_bytes(self, batch: pa.RecordBatch) -> float:
         """Bytes of rows without compression, and without dictionaries except those of Hudi's constant columns."""
+        # Rows are measured when they are offered, and again when they are held.
+        if self._measured is not None and self._measured[0] is batch:
+            return self._measured[1]
         plain = batch.num_rows * self._leaf_count * _LEVELS_BYTES
         for field, column in zip(self._schema, batch.columns, strict=True):
             plain += column.nbytes
             repeated = self._settings.parquet_dictionary_enabled and field.name in REPEATED_COLUMNS
             if pa.types.is_dictionary(column.type) and not repeated:
                 plain += _expanded_bytes(column)
+        self._measured = batch, float(plain)
         return float(plain)
 
 
 def leaves(path: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
     """Parquet's path and the values of each leaf of a column."""
     column_type = column.type
-    if pa.types.is_struct(column_type):
+    if not column_type.num_fields:
+        yield path, column
+    elif pa.types.is_struct(column_type):
         for field, child in zip(column_type, column.flatten(), strict=True):
             yield from leaves(f"{path}.{field.name}", child)
     elif pa.types.is_map(column_type):
@@ -208,6 +216,13 @@ def leaves(path: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         yield from leaves(f"{path}.list.element", column.flatten())
     else:
         yield path, column
+
+
+@lru_cache(maxsize=16)
+def _leaf_counts(schema: pa.Schema) -> tuple[int, int]:
+    """The numbers of leaves, and of leaves of text."""
+    types = [leaf for field in schema for leaf in _leaf_types(field.type)]
+    return len(types), sum(map(is_text, types))
 
 
 def _leaf_types(data_type: pa.DataType) -> Iterator[pa.DataType]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -102,10 +103,9 @@ class SplicingWriter:
         ]
         self._own_columns = copied | frozenset([key, *same] if same else [])
         # Columns that are dictionaries in all batches need not be expanded.
+        dictionaries = _dictionaries(frozenset(rows.schema for rows in first_rows))
         self._file_schema = pa.schema(
-            field.with_type(pa.dictionary(pa.int32(), field.type))
-            if first_rows and all(pa.types.is_dictionary(rows.schema.field(field.name).type) for rows in first_rows)
-            else field
+            field.with_type(pa.dictionary(pa.int32(), field.type)) if field.name in dictionaries else field
             for field in self._schema
             if field.name not in self._own_columns
         )
@@ -263,6 +263,13 @@ class SplicingWriter:
             whole = stored[field.name].followed_by(chunk) if field.name in stored else chunk
             written[field.name] = whole.named(field.name).write(self._stream)
         return written
+
+
+@lru_cache(maxsize=16)
+def _dictionaries(schemas: frozenset[pa.Schema]) -> frozenset[str]:
+    """The columns that are dictionaries in all schemas."""
+    found = [{field.name for field in schema if pa.types.is_dictionary(field.type)} for schema in schemas]
+    return frozenset(set.intersection(*found) if found else ())
 
 
 def _with_top_level(

@@ -45,7 +45,9 @@ def test_a_value_that_is_added_later_gives_the_bytes_that_pyarrow_writes(length:
         return sink.getvalue()
 
     placeholder, sink = "0123456789abcdef" * 2, pa.BufferOutputStream()
-    write_with_value(sink, written(placeholder), placeholder, b"A" * length)
+    write_with_value(
+        sink, written(placeholder), placeholder, [b"A" * (length // 3), b"A" * (length - length // 3)], length
+    )
     assert sink.getvalue().equals(written("A" * length))
 
 
