@@ -36,6 +36,11 @@ _DIGITS = 20
 _ROWS_OF_PIECE = 1 << 11
 """Rows are sorted without a copy between if the rows that go from one batch to one place are so many on average."""
 
+_SMALL_PART_BYTES = 1 << 16
+"""The rows of partitions up to this size are copied together,"""
+_PARTS_TOGETHER = 64
+"""so many partitions at a time."""
+
 _SAMPLE_ROWS = 1 << 10
 _REPEATING = 0.25
 """Text is compared by the ranks of its distinct values if at most this share of a sample is distinct."""
@@ -245,9 +250,9 @@ class LocalData(HoodieData):
         order = _stable_order(numbers, num_partitions)
         bounds = np.cumsum([0, *np.bincount(numbers, minlength=num_partitions)])
         rows = NumberedRows(table, as_given=True)
-        return LocalData(
-            self._context, self._schema, [_ChosenRows(rows, order[low:high]) for low, high in pairwise(bounds)]
-        )
+        together = _SmallParts(rows)
+        partitions = [_ChosenRows(rows, order[low:high], together) for low, high in pairwise(bounds)]
+        return LocalData(self._context, self._schema, partitions)
 
     def _check_columns(self, columns: Sequence[str]) -> None:
         known = set(self._schema.names)
@@ -418,13 +423,19 @@ class _ChosenRows:
     Args:
         rows: The table.
         numbers: The numbers of the rows; ascending.
+        together: The copies of rows for small partitions; None if each partition copies its own.
     """
 
-    def __init__(self, rows: NumberedRows, numbers: np.ndarray) -> None:
+    def __init__(self, rows: NumberedRows, numbers: np.ndarray, together: _SmallParts | None = None) -> None:
         self._rows = rows
         self._numbers = numbers
+        self._together = together
+        self._place = None if together is None else together.add(numbers)
 
     def __call__(self, task: TaskIdentity) -> Iterator[pa.RecordBatch]:
+        if self._together is not None and self._place is not None:
+            yield from self._together.part(self._place)
+            return
         step = self._rows.rows_of_batch
         for batch, mine in self._rows.by_batch(self._numbers):
             for low in range(0, len(mine), step):
@@ -454,6 +465,49 @@ class _ChosenRows:
         if (len(ends) + 1) * count > 1 + len(numbers) // _ROWS_OF_PIECE:
             return None
         return [_ChosenRows(self._rows, run) for run in np.split(numbers, ends)]
+
+
+class _SmallParts:
+    """Copies the rows of small partitions out of a table, some partitions at a time.
+
+    A copy costs some microseconds for each column, however few its rows are. The rows of a partition are given to its
+    task as slices, batch by batch as without this class.
+
+    Args:
+        rows: The table.
+    """
+
+    def __init__(self, rows: NumberedRows) -> None:
+        self._rows = rows
+        self._parts: list[np.ndarray] = []
+        self._ready: dict[int, list[pa.RecordBatch]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, numbers: np.ndarray) -> int | None:
+        """Take a partition in; returns its place, or None if it is not small.
+
+        Args:
+            numbers: The numbers of its rows, ascending.
+        """
+        if not 0 < len(numbers) * self._rows.row_bytes <= _SMALL_PART_BYTES:
+            return None
+        self._parts.append(numbers)
+        return len(self._parts) - 1
+
+    def part(self, place: int) -> list[pa.RecordBatch]:
+        """The rows of a partition. They are held until they are asked for once.
+
+        Args:
+            place: The place of the partition.
+        """
+        with self._lock:
+            if place not in self._ready:
+                if len(self._ready) > 2 * _PARTS_TOGETHER:
+                    self._ready.clear()
+                first = place // _PARTS_TOGETHER * _PARTS_TOGETHER
+                parts = self._rows.take_parts(self._parts[first : first + _PARTS_TOGETHER])
+                self._ready.update(enumerate(parts, first))
+            return self._ready.pop(place)
 
 
 @attrs.frozen

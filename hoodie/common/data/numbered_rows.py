@@ -31,6 +31,10 @@ class NumberedRows:
     Args:
         table: The rows.
         as_given: Keep the batches of the input, without a copy, unless they are small: for `by_batch`.
+
+    Attributes:
+        row_bytes: The bytes of a row on average.
+        rows_of_batch: The rows of a batch of taken rows.
     """
 
     def __init__(self, table: pa.Table, as_given: bool = False) -> None:
@@ -39,8 +43,8 @@ class NumberedRows:
             batches = _batches(_combined(table))
         self._batches = batches
         self._starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
-        row_bytes = -(-table.nbytes // max(1, table.num_rows))
-        self.rows_of_batch = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, row_bytes)))
+        self.row_bytes = max(1, -(-table.nbytes // max(1, table.num_rows)))
+        self.rows_of_batch = max(1, min(BATCH_ROWS, BATCH_BYTES // self.row_bytes))
 
     def by_batch(self, rows: np.ndarray) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
         """Yield batches, and which of their rows are among the given ascending numbers; skips batches without any."""
@@ -49,6 +53,25 @@ class NumberedRows:
         for batch, start, low, high in zip(self._batches, starts[:-1], places[:-1], places[1:], strict=True):
             if low < high:
                 yield batch, rows[low:high] - start
+
+    def take_parts(self, parts: Sequence[np.ndarray]) -> list[list[pa.RecordBatch]]:
+        """Parts of the rows, each as slices of a copy of the rows of all parts, one for each batch that has some.
+
+        Args:
+            parts: The numbers of the rows of each part, ascending.
+        """
+        rows = np.concatenate(parts)
+        owners = np.searchsorted(self._starts, rows, side="right") - 1
+        part_of_row = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        taken: list[list[pa.RecordBatch]] = [[] for _ in parts]
+        for owner in np.unique(owners).tolist():
+            mine = np.flatnonzero(owners == owner)
+            copied = take_of_batch(self._batches[owner], rows[mine] - self._starts[owner])
+            counts = np.bincount(part_of_row[mine], minlength=len(parts))
+            for part, (end, count) in enumerate(zip(np.cumsum(counts).tolist(), counts.tolist(), strict=True)):
+                if count:
+                    taken[part].append(copied.slice(end - count, count))
+        return taken
 
     def take(self, rows: np.ndarray) -> pa.RecordBatch:
         """The rows with these numbers, in this order; nulls for -1."""
