@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import contextmanager
@@ -24,6 +25,13 @@ R = TypeVar("R")
 
 _ATTEMPTS = itertools.count()
 """Attempt numbers, unique within the process across all contexts."""
+
+_MANY_TASKS = 32
+"""So many tasks or more run one after the other as long as they are short."""
+_SHORT_SECONDS = 0.006
+"""Tasks that take less on average gain nothing from threads, which wait for Python's lock most of that time."""
+_SPARED_TASKS = 2
+"""The time of so many short tasks may be exceeded before threads take over."""
 
 
 class _LocalShared(Shared):
@@ -90,14 +98,32 @@ class LocalEngineContext(HoodieEngineContext):
             job.total += len(items)
         stage = next(self._stages)
         tasks = [TaskIdentity(index, stage, next(_ATTEMPTS)) for index in range(len(items))]
-        if len(items) <= 1 or self._parallelism == 1:
-            results = []
-            for task, item in zip(tasks, items, strict=True):
-                results.append(function(task, item))
-                self._one_task_is_done()
-            return results
-        with ThreadPool(min(self._parallelism, len(items)), "hoodie-task") as pool:
-            futures = [pool.submit(function, task, item) for task, item in zip(tasks, items, strict=True)]
+        work = list(zip(tasks, items, strict=True))
+        results: list[R] = []
+        started = time.monotonic()
+        while len(results) < len(work) and self._runs_here(len(work), len(results), time.monotonic() - started):
+            results.append(function(*work[len(results)]))
+            self._one_task_is_done()
+        rest = work[len(results) :]
+        return results + self._run_on_threads(rest, function) if rest else results
+
+    def _runs_here(self, count: int, done: int, seconds: float) -> bool:
+        """Whether the next task runs on the thread of the caller.
+
+        Args:
+            count: The number of tasks.
+            done: The number of those that ran.
+            seconds: The time that they took.
+        """
+        if count <= 1 or self._parallelism == 1:
+            return True
+        return count >= _MANY_TASKS and seconds <= _SHORT_SECONDS * (done + _SPARED_TASKS)
+
+    def _run_on_threads(
+        self, work: Sequence[tuple[TaskIdentity, T]], function: Callable[[TaskIdentity, T], R]
+    ) -> list[R]:
+        with ThreadPool(min(self._parallelism, len(work)), "hoodie-task") as pool:
+            futures = [pool.submit(function, task, item) for task, item in work]
             for future in futures:
                 future.add_done_callback(self._one_task_is_done)
             done, pending = wait(futures, return_when=FIRST_EXCEPTION)
