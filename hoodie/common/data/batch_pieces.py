@@ -62,6 +62,8 @@ def _halves(batch: pa.RecordBatch, wide: list[int], max_bytes: int, piece_bytes:
 def _may_grow(data_type: pa.DataType) -> bool:
     """Whether one array may hold more than a stored type's array."""
     types = pa.types
+    if types.is_primitive(data_type) or types.is_string(data_type) or types.is_binary(data_type):
+        return False
     if isinstance(data_type, pa.BaseExtensionType):
         return True
     if types.is_struct(data_type):
@@ -70,7 +72,7 @@ def _may_grow(data_type: pa.DataType) -> bool:
         return _may_grow(data_type.item_type) or _may_grow(data_type.key_type)
     if types.is_list(data_type):
         return _may_grow(data_type.value_type)
-    return not (types.is_primitive(data_type) or types.is_string(data_type) or types.is_binary(data_type))
+    return True
 
 
 def _size(values: pa.Array) -> int:

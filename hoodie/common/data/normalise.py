@@ -123,9 +123,9 @@ def _is_ascii(values: pa.Array) -> bool:
 
 
 def _has_text(data_type: pa.DataType) -> bool:
-    if pa.types.is_map(data_type):
-        return True
-    return bool(pa.types.is_string(data_type)) or any(_has_text(field.type) for field in _inner_fields(data_type))
+    if not data_type.num_fields:
+        return bool(pa.types.is_string(data_type))
+    return bool(pa.types.is_map(data_type)) or any(_has_text(field.type) for field in _inner_fields(data_type))
 
 
 def _refuse_no_text(values: pa.Array, path: str) -> None:
@@ -219,6 +219,8 @@ def _is_exact(data_type: pa.DataType, target: pa.DataType) -> bool:
     """Whether types are equal, including the names of list elements (Arrow's own comparison ignores these)."""
     if data_type != target:
         return False
+    if not target.num_fields:
+        return True
     if pa.types.is_list(target):
         return (
             data_type.value_field.name == target.value_field.name

@@ -167,8 +167,12 @@ def _normal_field(field: pa.Field, name: str, prefix: str, known: pa.DataType | 
     reserved = RESERVED_COLUMNS.get(prefix + name)
     if reserved is not None and field.type == reserved:
         return pa.field(name, reserved, field.nullable)
-    _check_extension((field.metadata or {}).get(_EXTENSION_NAME, b"").decode(), field.type, prefix + name)
-    return pa.field(name, stored_type(field.type, prefix + name, known), field.nullable)
+    metadata = field.metadata
+    _check_extension((metadata or {}).get(_EXTENSION_NAME, b"").decode(), field.type, prefix + name)
+    stored = stored_type(field.type, prefix + name, known)
+    if metadata is None and name == field.name and stored is _SCALAR_TYPES.get(field.type.id) and stored == field.type:
+        return field
+    return pa.field(name, stored, field.nullable)
 
 
 def stored_type(data_type: pa.DataType, path: str, known: pa.DataType | None = None) -> pa.DataType:

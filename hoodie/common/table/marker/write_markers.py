@@ -183,7 +183,8 @@ class WriteMarkers:
                 markers.update(self._read_batch(status))
             elif (marker := self._parse(relative_path, status.path)) is not None:
                 markers.add(marker)
-        return sorted(markers)
+        # Tuples are compared much faster than markers.
+        return sorted(markers, key=lambda marker: (marker.partition_path, marker.file_name, marker.io_type))
 
     def _path(self, partition_path: str, file_name: str, io_type: IOType) -> str:
         try:
