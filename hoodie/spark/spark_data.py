@@ -330,7 +330,7 @@ class SparkData(HoodieData):
             return None
         moved = repartition_by_number(dealt, _column(column), num_partitions)
         schema = source.schema.append(pa.field(column, pa.int32()))
-        return self._steps_after(SparkData(moved, schema, num_partitions))
+        return self._steps_after(SparkData(moved, schema, num_partitions, short_rows=self._short_rows))
 
     def route_by_bucket(self, routing: BucketRouting, num_partitions: int, by_key: bool) -> SparkData | None:
         """See the contract. Rows cross to Python once, after they were moved, so functions of partitions see others."""
