@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import threading
 import time
@@ -27,7 +28,7 @@ _ATTEMPTS = itertools.count()
 """Attempt numbers, unique within the process across all contexts."""
 
 _MANY_TASKS = 32
-"""So many tasks or more run one after the other as long as they are short."""
+"""Of so many tasks or more, all but the first ones run one after the other as long as they are short."""
 _SHORT_SECONDS = 0.006
 """Tasks that take less on average gain nothing from threads, which wait for Python's lock most of that time."""
 _SPARED_TASKS = 2
@@ -99,25 +100,37 @@ class LocalEngineContext(HoodieEngineContext):
         stage = next(self._stages)
         tasks = [TaskIdentity(index, stage, next(_ATTEMPTS)) for index in range(len(items))]
         work = list(zip(tasks, items, strict=True))
-        results: list[R] = []
+        if self._parallelism == 1 or len(work) <= 1:
+            return self._run_here(work, function, math.inf)
+        if len(work) < max(_MANY_TASKS, 2 * self._parallelism):
+            return self._run_on_threads(work, function)
+        # One for each thread shows how long they are, while no thread waits.
         started = time.monotonic()
-        while len(results) < len(work) and self._runs_here(len(work), len(results), time.monotonic() - started):
-            results.append(function(*work[len(results)]))
-            self._one_task_is_done()
+        results = self._run_on_threads(work[: self._parallelism], function)
+        if time.monotonic() - started <= _SHORT_SECONDS * (self._parallelism + _SPARED_TASKS):
+            results += self._run_here(work[len(results) :], function, _SHORT_SECONDS)
         rest = work[len(results) :]
         return results + self._run_on_threads(rest, function) if rest else results
 
-    def _runs_here(self, count: int, done: int, seconds: float) -> bool:
-        """Whether the next task runs on the thread of the caller.
+    def _run_here(
+        self,
+        work: Sequence[tuple[TaskIdentity, T]],
+        function: Callable[[TaskIdentity, T], R],
+        most_seconds: float,
+    ) -> list[R]:
+        """Run tasks on the thread of the caller, until they take longer on average.
 
-        Args:
-            count: The number of tasks.
-            done: The number of those that ran.
-            seconds: The time that they took.
+        Returns:
+            The results of the tasks that ran, which are the first ones.
         """
-        if count <= 1 or self._parallelism == 1:
-            return True
-        return count >= _MANY_TASKS and seconds <= _SHORT_SECONDS * (done + _SPARED_TASKS)
+        results: list[R] = []
+        started = time.monotonic()
+        for one in work:
+            if time.monotonic() - started > most_seconds * (len(results) + _SPARED_TASKS):
+                break
+            results.append(function(*one))
+            self._one_task_is_done()
+        return results
 
     def _run_on_threads(
         self, work: Sequence[tuple[TaskIdentity, T]], function: Callable[[TaskIdentity, T], R]

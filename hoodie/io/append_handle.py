@@ -287,10 +287,10 @@ class HoodieAppendHandle(HoodieWriteHandle):
             self._appended += good.num_rows - new
 
     def close(self) -> WriteStatus:
-        """See `HoodieWriteHandle.close`. The status has the ranges of columns if an index needs them."""
+        """See `HoodieWriteHandle.close`. The status has the ranges of columns an index needs, if they are small."""
         status = super().close()
         ranges = self._ranges
-        if ranges is None or ranges.found.row_count != self._rows:
+        if ranges is None or ranges.found.row_count != self._rows or not ranges.is_small:
             return status
         return attrs.evolve(status, column_ranges=ranges)
 

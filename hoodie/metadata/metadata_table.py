@@ -69,6 +69,8 @@ _FILES = frozenset({"files"})
 _BUILT_FROM_FILES = frozenset({"files", "column_stats", "partition_stats"})
 """Hudi's writers build these by default, from the table's files alone."""
 _WITH_RANGES = frozenset({"column_stats", "partition_stats"})
+MOST_TOLD_COLUMNS = 64
+"""Tasks tell no ranges of more columns: the driver would keep 100 kB of each file of a table with 800 columns."""
 _NOT_RECORDED = frozenset({Action.SAVEPOINT, Action.INDEXING})
 _mutexes: dict[str, threading.RLock] = {}
 _mutexes_guard = threading.Lock()
@@ -417,14 +419,16 @@ class MetadataTable:
             avro_schema: The schema of the rows.
 
         Returns:
-            None if no statistics of log files are kept.
+            None if no statistics of log files are kept, or those of very many columns.
 
         Raises:
             HoodieException: A schema or the definitions of indexes cannot be read.
         """
         if not _WITH_RANGES & set(self.table.table_config.metadata_partitions) or not merges_whole_rows(self.table):
             return None
-        return self.writer.log_file_ranges(avro_schema)
+        ranges = self.writer.log_file_ranges(avro_schema)
+        # The driver keeps those of all files until the commit: 10 kB a file for 32 columns.
+        return ranges if ranges is None or len(ranges.columns) <= MOST_TOLD_COLUMNS else None
 
     # --- with an action ---------------------------------------------------------------------------------------------
 

@@ -31,7 +31,6 @@ from hoodie.engine.data import (
 )
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException, HoodieSchemaException
-from hoodie.spark.arrow_batches import ShortRows, batches_by_rows
 from hoodie.spark.spark_compatibility import (
     collect_arrow,
     partition_count,
@@ -107,7 +106,6 @@ class SparkData(HoodieData):
         schema: The schema of ``frame``, if it is known.
         num_partitions: The number of partitions of ``frame``, if it is known.
         rereading: Whether ``frame`` may be computed twice.
-        short_rows: Whether the rows are short, and what is made of them one by one is, too; None: not known.
 
     Hudi: org.apache.hudi.data.HoodieJavaRDD.
     """
@@ -118,7 +116,6 @@ class SparkData(HoodieData):
         schema: pa.Schema | None = None,
         num_partitions: int | None = None,
         rereading: Rereading = Rereading.NO,
-        short_rows: ShortRows | None = None,
     ) -> None:
         self._source = frame
         self._rereading = rereading
@@ -131,7 +128,6 @@ class SparkData(HoodieData):
         self._numbered: tuple[SparkData, str] | None = None
         self._stepped: DataFrame | None = None
         self._reads_little = False
-        self._short_rows = short_rows or ShortRows()
 
     @property
     def frame(self) -> DataFrame:
@@ -220,14 +216,14 @@ class SparkData(HoodieData):
     def combine_by_key(self, keys: Sequence[str], function: TableFunction) -> SparkData:
         """See the contract. Whether a key repeats is computed at once, by an action over hashes of the keys alone."""
         hashed = self.frame.select(sf.xxhash64(*map(_column, keys)).alias("__hoodie_hash"))
-        with self._action():
+        with hoodie_errors():
             if not _repeated(hashed, ["__hoodie_hash"]).count():
                 return self
         names = [f"__hoodie_key_{number}" for number in range(len(keys))]
         repeated = _repeated(self.frame, keys).select(
             [_column(key).alias(name) for key, name in zip(keys, names, strict=True)]
         )
-        with self._action():
+        with hoodie_errors():
             repeated_count = repeated.count()
         if not repeated_count:
             return self
@@ -239,13 +235,13 @@ class SparkData(HoodieData):
         single_rows = self.frame.join(repeated, same_key, "left_anti")
         together = self.frame.join(repeated, same_key, "left_semi").repartition(*map(_column, keys))
         combined = SparkData(together, self.schema)._then(Step(WholePartition(function, self.schema), self.schema))
-        return SparkData(single_rows.union(combined.frame), self.schema, short_rows=self._short_rows)
+        return SparkData(single_rows.union(combined.frame), self.schema)
 
     def count_by(self, columns: Sequence[str]) -> pa.Table:
         names = list(columns)
         schema = pa.schema([*(self.schema.field(name) for name in names), pa.field("count", pa.int64())])
         counted = self.frame.groupBy(*map(_column, names)).agg(sf.count(sf.lit(1)).alias("__hoodie_count"))
-        with self._action():
+        with hoodie_errors():
             batches = collect_arrow(counted)
         return _table((batch.rename_columns(schema.names) for batch in batches), schema)
 
@@ -287,7 +283,7 @@ class SparkData(HoodieData):
         )
         checked = sf.when(wrong, sf.raise_error(problem).cast("int")).otherwise(number)
         routed = repartition_by_number(self.frame, checked, num_partitions)
-        return SparkData(routed, self.schema, num_partitions, short_rows=self._short_rows)
+        return SparkData(routed, self.schema, num_partitions)
 
     def route_by(
         self,
@@ -330,7 +326,7 @@ class SparkData(HoodieData):
             return None
         moved = repartition_by_number(dealt, _column(column), num_partitions)
         schema = source.schema.append(pa.field(column, pa.int32()))
-        return self._steps_after(SparkData(moved, schema, num_partitions, short_rows=self._short_rows))
+        return self._steps_after(SparkData(moved, schema, num_partitions))
 
     def route_by_bucket(self, routing: BucketRouting, num_partitions: int, by_key: bool) -> SparkData | None:
         """See the contract. Rows cross to Python once, after they were moved, so functions of partitions see others."""
@@ -343,28 +339,27 @@ class SparkData(HoodieData):
         frame = self._source.select("*", *(value.alias(name) for name, value in added.items()))
         number = found.partition(sf.col(FILE_GROUP), num_partitions)
         moved = repartition_by_number(frame, number, num_partitions).sortWithinPartitions(*added)
-        data = SparkData(moved.drop(*added), self._source_schema, num_partitions, short_rows=self._short_rows)
+        data = SparkData(moved.drop(*added), self._source_schema, num_partitions)
         data._steps = self._steps
         return data
 
     def coalesce(self, num_partitions: int) -> SparkData:
         if not self._works_by_batches:
-            return SparkData(self.frame.coalesce(num_partitions), self.schema, short_rows=self._short_rows)
+            return SparkData(self.frame.coalesce(num_partitions), self.schema)
         self._check_kept()
         joined = self._source.coalesce(num_partitions)
-        data = SparkData(joined, self._source_schema, rereading=self.rereading, short_rows=self._short_rows)
+        data = SparkData(joined, self._source_schema, rereading=self.rereading)
         data._steps = self._steps
         return data
 
     def repartition_by(self, columns: Sequence[str], num_partitions: int) -> SparkData:
         moved = self.frame.repartition(num_partitions, *map(_column, columns))
-        return SparkData(moved, self.schema, num_partitions, short_rows=self._short_rows)
+        return SparkData(moved, self.schema, num_partitions)
 
     def sort_by(self, columns: Sequence[str], num_partitions: int) -> SparkData:
         """See the contract. Spark samples the rows first, so it computes them twice unless they are persisted."""
         names = [_column(name) for name in columns]
-        ranges = self.frame.repartitionByRange(num_partitions, *names)
-        return SparkData(ranges, self.schema, short_rows=self._short_rows).sort_within(columns)
+        return SparkData(self.frame.repartitionByRange(num_partitions, *names), self.schema).sort_within(columns)
 
     def sort_within(self, columns: Sequence[str]) -> SparkData:
         names = [_column(name) for name in columns]
@@ -414,26 +409,23 @@ class SparkData(HoodieData):
             return
         identity, self._unchecked = self._unchecked, None
         is_last = _column(FINGERPRINT).isNotNull()
-        with self._action():
+        with hoodie_errors():
             found = (
                 self._kept.where(is_last).select(identity.alias("identity"), _column(SIZES).alias("sizes")).collect()
             )
-        row_count, self._bytes = self._sum_of_sizes([row.sizes for row in found])
-        self._short_rows = ShortRows.measured(self._source.sparkSession, row_count, sum(self._bytes.values()))
+        self._bytes = self._sum_of_sizes([row.sizes for row in found])
         # One literal that Spark folds into an array: thousands of literals would slow down planning.
         known = sf.split(sf.lit(",".join(["0", *(str(row.identity) for row in found)])), ",").cast("array<bigint>")
         is_new = is_last & ~sf.array_contains(known, identity)
         checked = sf.when(is_new, sf.raise_error(sf.lit(COMPUTED_ANEW)).cast("boolean")).otherwise(sf.lit(True))
         self._source = self._kept.where(checked).select([_column(name) for name in self._source_schema.names])
 
-    def _sum_of_sizes(self, sizes: list[str]) -> tuple[int, dict[str, int]]:
-        """The number of rows, and the bytes of each column; the column of row numbers, which Spark has added, takes 8
-        each.
-        """
+    def _sum_of_sizes(self, sizes: list[str]) -> dict[str, int]:
+        """Bytes of each column over all partitions; the column of row numbers, which Spark has added, takes 8 each."""
         totals = np.array([[int(number) for number in text.split(",")] for text in sizes], dtype=np.int64)
         rows, *columns = totals.sum(axis=0).tolist() if len(totals) else [0]
         names = self._source_schema.names
-        return rows, dict(zip(names, [*columns, *[8 * rows] * (len(names) - len(columns))], strict=True))
+        return dict(zip(names, [*columns, *[8 * rows] * (len(names) - len(columns))], strict=True))
 
     def unpersist(self) -> None:
         if self._kept is not None:
@@ -447,13 +439,13 @@ class SparkData(HoodieData):
         driver if they read single columns: that costs less than a pass through Python workers.
         """
         if max_bytes is None:
-            with self._action():
+            with hoodie_errors():
                 return _table(collect_arrow(self.frame), self.schema)
         most = min(max_bytes, self._client_bytes())
         if self._steps and self._reads_little:
             source = self._derived(self._source, self._source_schema).collect(most)
             return None if source is None else self._through_steps(source, most)
-        with self._action():
+        with hoodie_errors():
             if not self._fits(most):
                 return None
             return _table(collect_arrow(self.frame), self.schema)
@@ -481,24 +473,18 @@ class SparkData(HoodieData):
         return self._estimate_bytes() <= most if fits is None else fits
 
     def count(self) -> int:
-        with self._action():
+        with hoodie_errors():
             return int(self.frame.count())
 
     def _derived(self, frame: DataFrame, schema: pa.Schema) -> SparkData:
         """Data with the same partitions."""
-        return SparkData(frame, schema, self._num_partitions, self.rereading, self._short_rows)
+        return SparkData(frame, schema, self._num_partitions, self.rereading)
 
     def _then(self, step: Step) -> SparkData:
         self._check_kept()
         data = self._derived(self._source, self._source_schema)
         data._steps = (*self._steps, step)
         return data
-
-    @contextmanager
-    def _action(self) -> Iterator[None]:
-        """The surroundings of an action: `hoodie_errors`, and `batches_by_rows` if the rows are short."""
-        with hoodie_errors(), batches_by_rows(self._source.sparkSession, self._short_rows.are_known()):
-            yield
 
     def _client_bytes(self) -> int:
         """The bytes that this process may hold in addition to those that it must hold."""

@@ -32,7 +32,6 @@ from hoodie.exception import (
     HoodieSchemaException,
 )
 from hoodie.metrics.progress import TaskCounter
-from hoodie.spark.arrow_batches import ShortRows
 from hoodie.spark.spark_compatibility import (
     STOPPED,
     check_running,
@@ -205,8 +204,7 @@ class HoodieSparkEngineContext(HoodieEngineContext):
             )
         source = arrow_schema(frame.schema)
         target = normalise_schema(source, schema)
-        rereading = rereading_of(frame)
-        data = SparkData(frame, source, rereading=rereading, short_rows=ShortRows.of(frame, rereading))
+        data = SparkData(frame, source, rereading=rereading_of(frame))
         kept = [name for name in source.names if not is_dropped(name)]
         if kept != source.names:
             data = data.select(kept)

@@ -119,7 +119,8 @@ def with_insert_buckets(frame: DataFrame, prepared: pa.Schema, routing: InsertRo
     # Places count from 1; rows of other paths get place 0, and the slots of the first path.
     first, size = (sf.get(_ints([numbers[0], *numbers]), place.cast("int")) for numbers in (starts.tolist(), sizes))
     # Expressions that several others need are columns of their own, which are computed once.
-    hashed = frame.select("*", sf.xxhash64(_record_key(columns)).alias(_HASH))
+    # The name in front makes the hash another one than that by which a user may have split the rows.
+    hashed = frame.select("*", sf.xxhash64(sf.lit(_HASH), _record_key(columns)).alias(_HASH))
     placed = hashed.select("*", (first + sf.pmod(sf.col(_HASH), size)).cast("int").alias(_SLOT))
     share, own, other = (
         sf.get(_ints(np.concatenate([getattr(one, name) for one in slots]).tolist()), sf.col(_SLOT))

@@ -70,7 +70,7 @@ def known_to_fit(frame: DataFrame, most: int) -> bool | None:
     Returns:
         None if only a measurement can decide.
     """
-    stored = stored_bytes(frame)
+    stored = _stored_bytes(frame)
     if stored is None:
         return None
     if stored <= min(most, SMALL_BYTES):
@@ -87,7 +87,7 @@ def planned_bytes(frame: DataFrame) -> int:
     return _size(_plan(frame).optimizedPlan())
 
 
-def stored_bytes(frame: DataFrame) -> int | None:
+def _stored_bytes(frame: DataFrame) -> int | None:
     """The size of the files that a frame reads: the columns and rows that are left out count as well.
 
     Returns:

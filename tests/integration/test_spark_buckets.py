@@ -263,6 +263,15 @@ def test_new_keys_are_dealt_by_the_weights_of_their_partition(spark: SparkSessio
     assert sorted(again.collect()) == sorted(dealt.collect())
 
 
+def test_a_part_of_an_input_by_sparks_own_hash_is_dealt_evenly(spark: SparkSession) -> None:
+    routing = InsertRouting(KeyColumns(("id",), False, (), False), {"": weighted(0, *[0.1] * 10)})
+    part = spark.range(20_000).selectExpr("cast(id as string) id").where("pmod(xxhash64(id), 10) = 3")
+    dealt = with_insert_buckets(part, pa.schema([("id", pa.string())]), routing, "bucket")
+    assert dealt is not None
+    counts = [row["count"] for row in dealt.groupBy("bucket").count().collect()]
+    assert counts == pytest.approx([200] * 10, abs=80)
+
+
 def test_equal_composite_keys_are_dealt_to_one_bucket(spark: SparkSession, evaluated: None) -> None:
     schema = pa.schema([("a", pa.string()), ("b", pa.string())])
     rows = [("1,b:2", "3"), ("1", "2,b:3"), (None, "x"), ("__null__", "x"), ("", "y"), ("__empty__", "y")]

@@ -73,6 +73,9 @@ class HoodieColumnRange:
     scale: int = 0
 
 
+_MOST_TEXT = 16 << 10
+
+
 @attrs.frozen
 class StoredColumnRanges:
     """The ranges of columns of a data file.
@@ -99,6 +102,12 @@ class WrittenColumnRanges:
     columns: tuple[str, ...]
     table_version: int
     found: StoredColumnRanges
+
+    @property
+    def is_small(self) -> bool:
+        """Whether they may travel to the driver with the status of the file; values of 10 MB may not."""
+        values = (value for one in self.found.ranges for value in (one.min_value, one.max_value))
+        return sum(len(value) for value in values if isinstance(value, str | bytes)) <= _MOST_TEXT
 
     def of_columns(self, columns: Sequence[str], table_version: int) -> StoredColumnRanges | None:
         """The ranges of some columns, in their order; None if the task did not look at all of them.

@@ -24,7 +24,18 @@ def run(count: int) -> tuple[list[int], list[int], list[bool]]:
 
 def test_many_short_tasks_run_on_the_thread_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_engine_context, "_SHORT_SECONDS", 60.0)
-    assert run(MANY) == ([*range(MANY)], [*range(MANY)], [True] * MANY)
+    assert run(MANY) == ([*range(MANY)], [*range(MANY)], [False] * 2 + [True] * (MANY - 2))
+
+
+def test_the_first_tasks_run_at_the_same_time() -> None:
+    both = threading.Barrier(2)
+
+    def meet(task: TaskIdentity, item: int) -> int:
+        if item < 2:
+            both.wait(timeout=60)
+        return item
+
+    assert LocalEngineContext(2).run_tasks(range(MANY), meet) == [*range(MANY)]
 
 
 def test_few_tasks_run_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,8 +47,21 @@ def test_threads_take_over_when_tasks_are_long(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(local_engine_context, "_SHORT_SECONDS", 1e-9)
     items, indices, here = run(MANY)
     assert items == indices == [*range(MANY)]
-    assert here == [True] * sum(here) + [False] * (MANY - sum(here))
-    assert sum(here) <= 1
+    assert here == [False] * MANY
+
+
+def test_threads_take_over_when_later_tasks_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_engine_context, "_SHORT_SECONDS", 0.05)
+
+    def slow_from_ten(task: TaskIdentity, item: int) -> bool:
+        if item >= 10:
+            time.sleep(0.7)
+        return threading.get_ident() == caller
+
+    caller = threading.get_ident()
+    here = LocalEngineContext(8).run_tasks(range(32), slow_from_ten)
+    assert not any(here[:8])
+    assert not any(here[-16:])
 
 
 def test_a_task_that_fails_ends_the_job_on_either_side(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from hoodie.avro.schema_converters import fields_in_millis, to_arrow, to_avro
 from hoodie.common.model.column_range import StoredColumnRanges, WrittenColumnRanges
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.io.log.data_block import encode_data_blocks
-from hoodie.metadata import validate
+from hoodie.metadata import metadata_table, validate
 from hoodie.metadata.reader.log_file_ranges import LogFileRanges
 from hoodie.metadata.reader.stored_column_ranges import load_stored_column_ranges
 from hoodie.metadata.writer.table_metadata_writer import HoodieBackedTableMetadataWriter
@@ -159,4 +159,19 @@ def test_tasks_tell_the_ranges_of_rows_and_not_those_of_deletes(tmp_path: Path) 
     assert (found["ts"].min_value, found["ts"].max_value) == (9, 9)
     assert (found["id"].min_value, found["id"].max_value) == (b"a", b"a")
     assert deleted.column_ranges is None
+    assert validate(base).is_right
+
+
+def test_long_texts_stay_with_the_task(tmp_path: Path) -> None:
+    base = trips_table(tmp_path / "t")
+    with local_client(base, STATISTICS) as client:
+        (status,) = client.upsert(rows(("a" * 9000, "x", 9))).statuses
+    assert status.column_ranges is None
+    assert validate(base).is_right
+
+
+def test_ranges_of_many_columns_are_read_by_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata_table, "MOST_TOLD_COLUMNS", 2)
+    base = trips_table(tmp_path / "t")
+    assert opened_by_an_upsert(base, monkeypatch)
     assert validate(base).is_right
