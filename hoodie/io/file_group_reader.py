@@ -503,7 +503,11 @@ def _scan_side_by_side(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.
 
     A slice's memory is free before the thread begins the next one, and few threads hold free memory for themselves.
     """
-    workers, turn = min(pa.cpu_count(), _LOGS_AT_ONCE), threading.Semaphore(_LOGS_DECODED_AT_ONCE)
+    turn = threading.Semaphore(_LOGS_DECODED_AT_ONCE)
+    largest_first = sorted((reader._log_bytes for reader in readers), reverse=True)
+    workers = min(pa.cpu_count(), _LOGS_AT_ONCE)
+    while workers > 2 and sum(largest_first[:workers]) > _LOG_BYTES_AHEAD:
+        workers -= 1
     # The last ones do not keep all threads busy.
     last = len(readers) - len(readers) % workers
     sources = [partial(reader._merged_alone, number >= last, turn) for number, reader in enumerate(readers)]
