@@ -28,7 +28,7 @@ PREAMBLE = """
     import json, os, sys, warnings
     warnings.simplefilter("ignore")
     from pyspark.sql import SparkSession
-    import hoodie, hoodie.spark
+    import hoodie, hoodie.metadata, hoodie.spark
     from hoodie import HoodieKey, HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
     from hoodie.exception import HoodieException
 
@@ -102,6 +102,51 @@ OPERATIONS = """
             except HoodieException as error:
                 stopped.append(str(error))
     facts["stopped"] = stopped
+    print(json.dumps(facts))
+"""
+LARGE_INPUTS = """
+    import inspect
+    import hoodie.spark.spark_data
+    from hoodie.index.recordindex import record_index
+    from hoodie.table.action.commit import incoming_keys
+    from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
+
+    incoming_keys.KEY_BYTES = record_index.SHARED_KEY_BYTES = -1
+    hoodie.spark.spark_data.CLIENT_BYTES = 10
+    by_keys = []
+    write_by_keys = BaseCommitActionExecutor._write_by_keys
+
+    def watched(*arguments, **named):
+        by_keys.append(inspect.signature(write_by_keys).bind(*arguments, **named).arguments["is_kept"])
+        return write_by_keys(*arguments, **named)
+
+    BaseCommitActionExecutor._write_by_keys = watched
+    for name in ("RECORD_INDEX COPY_ON_WRITE", "BUCKET COPY_ON_WRITE", "BUCKET MERGE_ON_READ"):
+        index, table_type = name.split()
+        path = f"{sys.argv[1]}/{index}_{table_type}"
+        HoodieTableMetaClient.init_table(
+            path, table_name="t", record_key_fields="id", partition_fields="region", ordering_fields="ts",
+            table_type=table_type,
+        )
+        properties = {"index_type": index}
+        if index == "RECORD_INDEX":
+            # The sample of a file group of the index has keys of all base files: then these are searched.
+            properties["metadata_global_record_level_index_enable"] = "true"
+            properties["metadata_global_record_level_index_min_filegroup_count"] = "1"
+            properties["metadata_global_record_level_index_max_filegroup_count"] = "1"
+        found = facts[name] = []
+        with client(**properties) as c:
+            for operation, given in (
+                ("insert", rows(300, 1)),
+                ("upsert", rows(400, 2).where("id > 'some-key-2'").union(rows(9, 1)).union(rows(300, 0))),
+                ("delete", rows(500, 0).where("fare >= 200").select("id", "region")),
+            ):
+                result = getattr(c, operation)(given)
+                columns = ["id", "region", "ts", "fare"]
+                stored = sorted(tuple(row.values()) for row in hoodie.read_table(path, columns=columns).to_pylist())
+                counts = [result.written_count, result.combined_count, result.unmatched_delete_count]
+                found.append([operation, stored, counts, by_keys[:], hoodie.metadata.validate(path).is_right])
+                del by_keys[:]
     print(json.dumps(facts))
 """
 LOOKUPS = """
@@ -340,6 +385,29 @@ def test_manual_commit(facts: dict[str, Any]) -> None:
 def test_keys_above_the_limit_are_left_to_spark(facts: dict[str, Any]) -> None:
     assert facts["joined upsert"] == [10, 10]
     assert facts["after joined upsert"] == 20
+
+
+@pytest.mark.slow
+def test_many_keys_are_placed_by_tasks(tmp_path: Path) -> None:
+    facts = run(LARGE_INPUTS, tmp_path)
+    stored = {number: row(number, 1) for number in range(300)}
+    changed = [number for number in range(400) if f"some-key-{number}" > "some-key-2"]
+    upserted = {**stored, **{number: row(number, 2) for number in changed}}
+    left = [values for number, values in upserted.items() if number < 200]
+    given = {*changed, *range(300)}
+    combined = len(changed) + 9 + 300 - len(given)
+    assert len(facts) == 3
+    for name, found in facts.items():
+        ignored = 0 if "MERGE_ON_READ" in name else len(given) - len({*changed, *range(9)})
+        assert [one[1] for one in found] == [sorted(stored.values()), sorted(upserted.values()), sorted(left)], name
+        if "MERGE_ON_READ" in name:
+            # Deletes are appended to the log files of their buckets without a look-up.
+            found[2][2][2] = 300 - (len(upserted) - len(left))
+        assert found == [
+            ["insert", sorted(stored.values()), [300, 0, 0], [], True],
+            ["upsert", sorted(upserted.values()), [len(given) - ignored, combined, 0], [True], True],
+            ["delete", sorted(left), [0, 0, 300 - (len(upserted) - len(left))], [True], True],
+        ], name
 
 
 def test_a_stream_writes_each_batch_once(tmp_path: Path) -> None:
