@@ -21,6 +21,7 @@ FILES = {"COPY_ON_WRITE": 1, "MERGE_ON_READ": 3}
 """The files of a partition that a read opens: a base file, and the log files of an upsert and a delete."""
 
 
+@pytest.mark.table_version(9)
 @pytest.mark.parametrize("table_type", sorted(FILES))
 def test_calls_for_a_partition_are_no_more_where_there_are_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_type: str
