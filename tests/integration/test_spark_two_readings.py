@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,27 @@ INDEXES = [
     {"index_type": "BUCKET", "hoodie.bucket.index.num.buckets": 2},
     {"index_type": "RECORD_INDEX", "hoodie.metadata.global.record.level.index.enable": "true"},
 ]
+
+CHANGED_TABLES = [INDEXES[0], *(pytest.param(index, marks=pytest.mark.slow) for index in INDEXES[1:])]
+LOOKED_UP = [
+    INDEXES[0],
+    *(pytest.param(index, marks=pytest.mark.slow) for index in INDEXES[1:] if index["index_type"] != "BUCKET"),
+]
+"""The tables of `CHANGED_TABLES` whose keys are looked up."""
+
+
+def with_newest(before: dict[str, Any], given: Sequence[Any]) -> list[Any]:
+    """The rows after an upsert, in order: of each key the one with the largest ordering value."""
+    newest = dict(before)
+    for row in given:
+        if row[0] not in newest or row[2] >= newest[row[0]][2]:
+            newest[row[0]] = row
+    return sorted(newest.values())
+
+
+def index_type(index: dict[str, Any]) -> str:
+    return str(index["index_type"])
+
 
 SMALL_FILES = {"hoodie.copyonwrite.insert.split.size": 20, "hoodie.copyonwrite.insert.auto.split": "false"}
 
@@ -298,10 +319,7 @@ class Shout:
 class TestChangesInBetween:
     OLD = (("a", "x", 2, 2.0), ("n", "x", 2, 2.0))
 
-    @pytest.fixture(
-        params=[INDEXES[0], *(pytest.param(index, marks=pytest.mark.slow) for index in INDEXES[1:])],
-        ids=lambda index: index["index_type"],
-    )
+    @pytest.fixture(params=CHANGED_TABLES, ids=index_type)
     def path(self, request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, Any]]:
         path = init_table(tmp_path / "t")
         with local_client(path, **request.param) as writer:
@@ -340,13 +358,12 @@ class TestChangesInBetween:
         # Tasks that write combine rows and compare orders, so that keys alone must be the same.
         are_same = in_tasks and sorted(row[:2] for row in now) == sorted(row[:2] for row in self.OLD)
         assert bool(kept) != are_same
-        for row in now:
-            if row[0] not in before or row[2] >= before[row[0]][2]:
-                before[row[0]] = row
-        assert read_trips(base_path) == sorted(before.values())
+        assert read_trips(base_path) == with_newest(before, now)
         assert result.is_committed
         check_table(base_path)
 
+    @pytest.mark.parametrize("path", LOOKED_UP, indirect=True, ids=index_type)
+    @pytest.mark.parametrize("in_tasks", ["keys in tasks"], indirect=True)
     @pytest.mark.parametrize(
         "now",
         [
@@ -365,12 +382,9 @@ class TestChangesInBetween:
         monkeypatch: pytest.MonkeyPatch,
         path: tuple[str, dict[str, Any]],
         now: Any,
-        in_tasks: bool,
     ) -> None:
         """The hashes that are looked up are not those that were counted, and by which files were chosen."""
         base_path, index = path
-        if not in_tasks or index["index_type"] == "BUCKET":
-            pytest.skip("no hashes are looked up")
         folder = files(tmp_path / "in", *self.OLD, parts=1)
         before = {row[0]: row for row in read_trips(base_path)}
         locate = upsert_commit_action_executor.locate
@@ -389,10 +403,7 @@ class TestChangesInBetween:
         # The second time rows are kept.
         assert [found.looked_up.count for found in outcomes] == [len(now)] * 2
         assert kept
-        for row in now:
-            if row[0] not in before or row[2] >= before[row[0]][2]:
-                before[row[0]] = row
-        assert read_trips(base_path) == sorted(before.values())
+        assert read_trips(base_path) == with_newest(before, now)
         check_table(base_path)
 
     def test_other_values_of_the_same_keys_are_written(
