@@ -6,7 +6,7 @@ import datetime as dt
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -566,9 +566,9 @@ class TestInserts:
             {"hoodie.combine.before.insert": "true"},
             {"hoodie.datasource.insert.dup.policy": "drop"},
             {"hoodie.write.input.persist": "ALWAYS"},
-            {"index_type": "BUCKET", "hoodie.bucket.index.num.buckets": 2},
+            {"index_type": "BUCKET", "hoodie.bucket.index.num.buckets": 2, "hoodie.combine.before.insert": "true"},
         ],
-        ids=["combined", "known keys", "always", "buckets"],
+        ids=["combined", "known keys", "always", "combined, buckets"],
     )
     def test_rows_that_are_looked_at_before_they_are_written_are_kept(
         self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], properties: dict[str, Any]
@@ -579,6 +579,82 @@ class TestInserts:
             writer.insert(source)
         assert kept
         assert {row[0] for row in read_trips(path)} == {"a", "b", "c"}
+
+
+class TestInsertsIntoBuckets:
+    """What is inserted with `BUCKET` is what is inserted from rows that are kept."""
+
+    BUCKETS: ClassVar = {"index_type": "BUCKET", "hoodie.bucket.index.num.buckets": 2}
+    DUPLICATES = "hoodie.merge.allow.duplicate.on.inserts"
+
+    @pytest.mark.parametrize("repeated", ["true", "false"], ids=["duplicates", "no duplicates"])
+    @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+    def test_files_are_read_twice_and_not_kept(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], table_type: str, repeated: str
+    ) -> None:
+        """Keys come several times, are stored already, and are deleted, which goes nowhere."""
+        first = [(f"k{i:02}", "xyz"[i % 3], i, float(i)) for i in range(40)]
+        again = [(f"k{i % 60:02}", "xyzw"[i % 4], 100 + i, -1.0) for i in range(20, 90)]
+        inputs = [spark.read.parquet(str(files(tmp_path / "first", *first)))]
+        deletes = sf.expr("fare < 0 and ts % 7 = 0").alias("_hoodie_is_deleted")
+        inputs.append(spark.read.parquet(str(files(tmp_path / "again", *again))).select("*", deletes))
+        found = {}
+        for way in ("ALWAYS", "AUTO"):
+            path = init_table(tmp_path / way, table_type=table_type)
+            options = {**self.BUCKETS, self.DUPLICATES: repeated, "hoodie.write.input.persist": way}
+            with client(spark, path, **options) as writer:
+                results = [writer.insert(source) for source in inputs]
+            assert len(kept) == 2, way
+            check_table(path)
+            counts = [(one.inserted_count, one.updated_count, one.unmatched_delete_count) for one in results]
+            files_of = [sorted((one.partition_path, one.stat.num_writes) for one in each.statuses) for each in results]
+            found[way] = counts, files_of, read_trips(path)
+        assert found["AUTO"] == found["ALWAYS"]
+        assert found["AUTO"][0][1][2] == 10
+        stored = {row[:2] for row in first} | {row[:2] for row in again if row[2] % 7}
+        assert {row[:2] for row in found["AUTO"][2]} == stored
+
+    @pytest.mark.parametrize(
+        "now",
+        [
+            (("a", "x", 1, 1.0), ("b", "y", 1, 1.0), ("d", "x", 1, 1.0)),
+            (("a", "x", 1, 1.0), ("b", "y", 1, 1.0), ("c", "z", 1, 1.0)),
+            (("a", "x", 1, 1.0), ("b", "y", 1, 1.0)),
+            (("a", "x", 1, 1.0), ("b", "y", 1, 1.0), ("c", "x", 1, 1.0), ("d", "y", 1, 1.0)),
+        ],
+        ids=["other key", "new partition", "one less", "one more"],
+    )
+    @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+    def test_files_that_are_replaced_are_read_anew(
+        self,
+        spark: SparkSession,
+        tmp_path: Path,
+        kept: list[SparkData],
+        monkeypatch: pytest.MonkeyPatch,
+        table_type: str,
+        now: Any,
+    ) -> None:
+        path = init_table(tmp_path / "t", table_type=table_type)
+        folder = files(tmp_path / "in", ("a", "x", 1, 1.0), ("b", "y", 1, 1.0), ("c", "x", 1, 1.0), parts=1)
+        between_readings(monkeypatch, lambda: files(folder, *now, parts=1))
+        with client(spark, path, **self.BUCKETS) as writer:
+            result = writer.insert(spark.read.parquet(str(folder)))
+        assert (len(kept), result.inserted_count) == (1, len(now))
+        assert read_trips(path) == sorted(now)
+        check_table(path)
+
+    def test_partitions_that_are_overwritten_get_new_buckets(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData]
+    ) -> None:
+        path = init_table(tmp_path / "t")
+        old = [(f"k{i:02}", "xy"[i % 2], 1, 1.0) for i in range(20)]
+        new = [(f"k{i:02}", "y", 2, 2.0) for i in range(10)]
+        with client(spark, path, **self.BUCKETS) as writer:
+            writer.insert(spark.read.parquet(str(files(tmp_path / "old", *old))))
+            writer.insert_overwrite(spark.read.parquet(str(files(tmp_path / "new", *new))))
+        assert not kept
+        assert read_trips(path) == sorted([*(row for row in old if row[1] == "x"), *new])
+        check_table(path)
 
 
 def test_files_of_a_first_try_do_not_stay(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,15 @@ from hoodie.exception import (
     HoodieKeyException,
 )
 from hoodie.execution.insert_handler import upserts_only
-from hoodie.index.index import IndexedRecords, IndexedTable, IndexNotes, SnapshotListing, TagRequest, tag_with_locations
+from hoodie.index.index import (
+    IndexedRecords,
+    IndexedTable,
+    IndexNotes,
+    Locations,
+    SnapshotListing,
+    TagRequest,
+    tag_with_locations,
+)
 from hoodie.index.places_by_hash import rows_seen_by_hash
 from hoodie.io.append_handle import LogPlaces
 from hoodie.io.write_context import WriteContext
@@ -363,6 +371,30 @@ class BaseCommitActionExecutor(ABC):
         step.count(records=sum(found["count"].to_pylist()))
         self._refuse_rows_without_key(records, found)
         return found
+
+    def _count_by_names(self, records: HoodieData) -> tuple[pa.Table, Locations, Shared] | None:
+        """Count rows by the file groups that the index names for their keys.
+
+        Args:
+            records: The rows, of which the keys are read.
+
+        Returns:
+            The counts, as `COUNTS`; and the locations by the table's files, at hand and shared. None if the index needs
+            the keys to name file groups.
+        """
+        index = self._table.index
+        with self._metrics.step("read the input and its keys") as step:
+            nothing = self._indexed(pa.table({PARTITION_PATH: pa.array([], pa.string())}))
+            locations = index.locations_without_keys(self._context, nothing)
+            if locations is None:
+                return None
+            found = self._count_named(records, nothing.notes.share(self._context, locations), step)
+        indexed = self._indexed(found)
+        with self._metrics.step("tag location", self._config.index.index_name) as step:
+            step.count(files=len(indexed.slices))
+            locations = index.locations_without_keys(self._context, indexed)
+            assert locations is not None
+        return found, locations, indexed.notes.share(self._context, locations)
 
     def _write_by_keys(
         self,

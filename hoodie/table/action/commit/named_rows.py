@@ -128,14 +128,17 @@ class NamedCounts:
         return cls._of_places(rows)
 
     @classmethod
-    def of_inserts(cls, found: pa.Table) -> NamedCounts:
-        """Add up what tasks counted of rows that are inserted without a look-up; deletes go nowhere.
+    def of_inserts(cls, found: pa.Table, locations: Locations | None) -> NamedCounts:
+        """Add up what tasks counted of rows that are inserted; deletes go nowhere.
 
         Args:
             found: Rows of `COUNTS` with a place.
+            locations: The locations by the table's files; None if new rows may go to any file group.
         """
         deletes = pc.sum(found.filter(found["is_delete"])["count"]).as_py() or 0
         upserts = found.filter(pc.invert(found["is_delete"]))
+        if locations is not None:
+            return attrs.evolve(cls.of(upserts, locations), unmatched_deletes=deletes)
         rows: dict[_Place, list[tuple[bool, int, int]]] = {}
         for row in upserts.to_pylist():
             number = int.from_bytes(row["fingerprint"], "little")
@@ -161,13 +164,15 @@ class NamedCounts:
 
 @attrs.frozen
 class BucketOfNewRow:
-    """The bucket of each row (int32) that is inserted without a look-up; null for a delete. Crosses to tasks.
+    """The bucket of each row (int32) that is inserted; null for a delete. Crosses to tasks.
 
     Attributes:
         assigner: The buckets of places.
+        locations: The shared `Locations` where the index names file groups; None if rows may go to any.
     """
 
     assigner: BucketAssigner
+    locations: Shared | None = None
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Array:
         """The buckets of rows with record key, partition path and operation."""
@@ -178,8 +183,11 @@ class BucketOfNewRow:
         )
         rows = np.flatnonzero(pc.fill_null(is_new, False).to_numpy(zero_copy_only=False))
         if len(rows):
-            usable = batch.select([RECORD_KEY, PARTITION_PATH])
-            numbers[rows] = self.assigner.numbers(usable if len(rows) == len(usable) else usable.take(pa.array(rows)))
+            usable = batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
+            if self.locations is None:
+                numbers[rows] = self.assigner.numbers(usable.select([RECORD_KEY, PARTITION_PATH]))
+            else:
+                numbers[rows] = self.assigner.numbers(self.locations.value.tag(usable))
         return with_strays(batch, numbers)
 
 

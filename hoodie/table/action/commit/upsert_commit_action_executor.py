@@ -267,22 +267,13 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
 
     def _execute_by_names(self, records: HoodieData, is_kept: bool) -> HoodieWriteMetadata | None:
         """See `_execute_in_tasks`: count rows by the file groups that the index names for their keys, then write."""
-        index = self._table.index
-        with self._metrics.step("read the input and its keys") as step:
-            nothing = self._indexed(pa.table({PARTITION_PATH: pa.array([], pa.string())}))
-            locations = index.locations_without_keys(self._context, nothing)
-            if locations is None:
-                return None
-            found = self._count_named(records, nothing.notes.share(self._context, locations), step)
-        indexed = self._indexed(found)
-        with self._metrics.step("tag location", self._config.index.index_name) as step:
-            step.count(files=len(indexed.slices))
-            locations = index.locations_without_keys(self._context, indexed)
-            assert locations is not None
-            named = NamedCounts.of(found, locations)
+        counted = self._count_by_names(records)
+        if counted is None:
+            return None
+        found, locations, places = counted
+        named = NamedCounts.of(found, locations)
         if self._lacking_order and named.counts[CURRENT_INSTANT_TIME].null_count:
             return None
-        places = indexed.notes.share(self._context, locations)
         self._without_effect += WithoutEffect(unmatched_deletes=named.unmatched_deletes)
         place_of = partial(BucketOfNamedRow, places)
         return self._write_in_tasks(records, named.counts, places, place_of, named.seen, True, is_kept)
