@@ -592,7 +592,7 @@ class TestInsertsIntoBuckets:
     def test_files_are_read_twice_and_not_kept(
         self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], table_type: str, repeated: str
     ) -> None:
-        """Keys come several times, as often as a new file gets them, are stored, and are deleted, which does nothing."""
+        """Keys come several times, which new files keep, are stored already, or are deleted, which does nothing."""
         first = [(f"k{i:02}", "xyz"[i % 3], i, float(i)) for i in range(40)]
         again = [(f"k{i % 60:02}", "xyzw"[i % 4], 100 + i, -1.0) for i in range(20, 90)]
         inputs = [spark.read.parquet(str(files(tmp_path / "first", *first)))]
