@@ -188,14 +188,21 @@ class HoodieData(ABC):
         """The rows of both; their schemas must be equal."""
 
     @abstractmethod
-    def route(self, column: str, num_partitions: int) -> HoodieData:
+    def route(self, column: str, num_partitions: int, partition_of: Sequence[int] | None = None) -> HoodieData:
         """Move each row to the partition whose number is in an int32 column.
 
         The result has ``num_partitions`` partitions, one for each number from 0 on, and all rows with the same number
         are in one partition. The engine decides which partition index a number gets: read the column.
 
+        Args:
+            column: The column.
+            num_partitions: The number of partitions of the result.
+            partition_of: The partition of each number, where numbers share partitions: then the rows of a partition are
+                sorted by number.
+
         Raises:
-            HoodieException: A row's number is null or not in [0, num_partitions); the task that reads it raises this.
+            HoodieException: A row's number is null, or not in [0, num_partitions); where numbers share partitions, not
+                in [0, len(partition_of)). The task that reads it raises this.
         """
 
     def route_by(
@@ -205,6 +212,7 @@ class HoodieData(ABC):
         column: str,
         num_partitions: int,
         row_numbers: str | None = None,
+        partition_of: Sequence[int] | None = None,
     ) -> HoodieData:
         """Move each row to the partition whose number a function of some columns gives it; see `route`.
 
@@ -216,6 +224,7 @@ class HoodieData(ABC):
             column: The name of a new column (int32) for the number.
             num_partitions: The number of partitions of the result.
             row_numbers: The name of a column that `number_rows` adds before rows are moved; None for no such column.
+            partition_of: See `route`.
 
         Returns:
             The rows with the new columns, the number last.
@@ -223,7 +232,7 @@ class HoodieData(ABC):
         data = self if row_numbers is None else self.number_rows(row_numbers)
         field = pa.field(column, pa.int32())
         add = AddNumbers(tuple(columns), numbers, field)
-        return data.map_batches(add, data.schema.append(field)).route(column, num_partitions)
+        return data.map_batches(add, data.schema.append(field)).route(column, num_partitions, partition_of)
 
     def route_by_bucket(self, routing: BucketRouting, num_partitions: int, by_key: bool) -> HoodieData | None:
         """Bring the rows of each file group into one partition and next to each other, before the mapped functions run.
@@ -243,7 +252,12 @@ class HoodieData(ABC):
         return None
 
     def route_inserts(
-        self, routing: InsertRouting, column: str, num_partitions: int, row_numbers: str | None = None
+        self,
+        routing: InsertRouting,
+        column: str,
+        num_partitions: int,
+        row_numbers: str | None = None,
+        partition_of: Sequence[int] | None = None,
     ) -> HoodieData | None:
         """Move each row to the partition of its bucket, before the mapped functions run; see `route`.
 
@@ -256,6 +270,7 @@ class HoodieData(ABC):
             column: The name of a new column (int32) for the number of the bucket.
             num_partitions: The number of partitions of the result.
             row_numbers: See `route_by`.
+            partition_of: See `route`.
 
         Returns:
             The rows with the new columns, the number last; None if the engine cannot do it for these columns.

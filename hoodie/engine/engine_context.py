@@ -110,6 +110,14 @@ class HoodieEngineContext(ABC):
         """
 
     @property
+    def least_write_tasks(self) -> int | None:
+        """The number of tasks of a write from which on small file groups share one, because a task costs much.
+
+        None if each file group is written by a task of its own.
+        """
+        return None
+
+    @property
     def draws_progress(self) -> bool:
         """Whether the engine draws its own progress bar on the terminal."""
         return False

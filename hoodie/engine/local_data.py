@@ -236,15 +236,19 @@ class LocalData(HoodieData):
             raise HoodieException(f"cannot unite local data with {type(other).__name__}")
         return LocalData(self._context, self._schema, [*self._partitions, *other._partitions])
 
-    def route(self, column: str, num_partitions: int) -> LocalData:
+    def route(self, column: str, num_partitions: int, partition_of: Sequence[int] | None = None) -> LocalData:
+        most = num_partitions if partition_of is None else len(partition_of)
         table = self._compute()
         numbers = table[column].combine_chunks()
         if numbers.null_count:
             raise HoodieException(f"{numbers.null_count} rows have no {column}: nothing can be written for them")
         values = numbers.to_numpy()
-        if len(values) and (values.min() < 0 or values.max() >= num_partitions):
-            raise HoodieException(f"{column} must be in [0, {num_partitions}), found {values.min()} to {values.max()}")
-        return self._routed(table, values, num_partitions)
+        if len(values) and (values.min() < 0 or values.max() >= most):
+            raise HoodieException(f"{column} must be in [0, {most}), found {values.min()} to {values.max()}")
+        if partition_of is None:
+            return self._routed(table, values, num_partitions)
+        partitions = np.array(partition_of, dtype=np.int32)[values]
+        return self._routed(table, partitions, num_partitions).sort_within([column])
 
     def _routed(self, table: pa.Table, numbers: np.ndarray, num_partitions: int) -> LocalData:
         order = _stable_order(numbers, num_partitions)

@@ -200,9 +200,13 @@ def repartition_by_number(frame: DataFrame, number: Column, num_partitions: int)
     """
     if hasattr(frame, "repartitionById"):
         return frame.repartitionById(num_partitions, number)
-    # One literal that Spark folds into an array: thousands of literals would slow down planning.
-    inputs = ",".join(map(str, numbers_to_hash_inputs(num_partitions).tolist()))
-    return frame.repartition(num_partitions, sf.get(sf.split(sf.lit(inputs), ",").cast("array<int>"), number))
+    inputs = ints_literal(numbers_to_hash_inputs(num_partitions).tolist())
+    return frame.repartition(num_partitions, sf.get(inputs, number))
+
+
+def ints_literal(numbers: Sequence[int]) -> Column:
+    """An array of ints, as one literal that Spark folds: thousands of literals would slow down planning."""
+    return sf.split(sf.lit(",".join(map(str, numbers))), ",").cast("array<int>")
 
 
 def java_hash_codes(frame: DataFrame, strings: Sequence[Column]) -> list[Column] | None:

@@ -33,6 +33,7 @@ from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException, HoodieSchemaException
 from hoodie.spark.spark_compatibility import (
     collect_arrow,
+    ints_literal,
     partition_count,
     prepare_worker,
     repartition_by_number,
@@ -274,15 +275,16 @@ class SparkData(HoodieData):
         fields = [mine.with_nullable(mine.nullable or theirs.nullable) for mine, theirs in pairs]
         return SparkData(self.frame.union(other.frame), pa.schema(fields))
 
-    def route(self, column: str, num_partitions: int) -> SparkData:
+    def route(self, column: str, num_partitions: int, partition_of: Sequence[int] | None = None) -> SparkData:
+        most = num_partitions if partition_of is None else len(partition_of)
         number = _column(column)
-        wrong = number.isNull() | (number < 0) | (number >= num_partitions)
+        wrong = number.isNull() | (number < 0) | (number >= most)
         problem = sf.concat(
-            sf.lit(f"hoodie.exception.HoodieException: {column} must be in [0, {num_partitions}), found "),
+            sf.lit(f"hoodie.exception.HoodieException: {column} must be in [0, {most}), found "),
             sf.coalesce(number.cast("string"), sf.lit("null")),
         )
         checked = sf.when(wrong, sf.raise_error(problem).cast("int")).otherwise(number)
-        routed = repartition_by_number(self.frame, checked, num_partitions)
+        routed = _moved(self.frame, checked, column, num_partitions, partition_of)
         return SparkData(routed, self.schema, num_partitions)
 
     def route_by(
@@ -292,10 +294,11 @@ class SparkData(HoodieData):
         column: str,
         num_partitions: int,
         row_numbers: str | None = None,
+        partition_of: Sequence[int] | None = None,
     ) -> SparkData:
         """See the contract. Rows have fewer columns before the mapped functions, so these run after the move."""
         if not self._steps or not self._works_by_batches:
-            routed = super().route_by(columns, numbers, column, num_partitions, row_numbers)
+            routed = super().route_by(columns, numbers, column, num_partitions, row_numbers, partition_of)
             assert isinstance(routed, SparkData)
             return routed
         source, field = self._derived(self._source, self._source_schema), pa.field(column, pa.int32())
@@ -303,7 +306,7 @@ class SparkData(HoodieData):
             source = source.number_rows(row_numbers)
         narrowed = self._narrowed(list(columns))
         number = NumberRows(narrowed._source_schema, narrowed._steps, numbers, field)
-        moved = source._then(Step(number, source.schema.append(field))).route(column, num_partitions)
+        moved = source._then(Step(number, source.schema.append(field))).route(column, num_partitions, partition_of)
         return self._steps_after(moved)
 
     def _steps_after(self, moved: SparkData) -> SparkData:
@@ -313,7 +316,12 @@ class SparkData(HoodieData):
         return moved._then(Step(BesideSteps(self._source_schema, self._steps, passing), schema))
 
     def route_inserts(
-        self, routing: InsertRouting, column: str, num_partitions: int, row_numbers: str | None = None
+        self,
+        routing: InsertRouting,
+        column: str,
+        num_partitions: int,
+        row_numbers: str | None = None,
+        partition_of: Sequence[int] | None = None,
     ) -> SparkData | None:
         """See the contract. Rows cross to Python once, after they were moved."""
         if self._kept is not None or not self._works_by_batches:
@@ -324,7 +332,7 @@ class SparkData(HoodieData):
         dealt = with_insert_buckets(source.frame, self.schema, routing, column)
         if dealt is None:
             return None
-        moved = repartition_by_number(dealt, _column(column), num_partitions)
+        moved = _moved(dealt, _column(column), column, num_partitions, partition_of)
         schema = source.schema.append(pa.field(column, pa.int32()))
         return self._steps_after(SparkData(moved, schema, num_partitions))
 
@@ -564,3 +572,21 @@ def _one_row(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _batch_bytes(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Task: return the Arrow bytes of the partition."""
     yield pa.RecordBatch.from_pydict({"bytes": pa.array([sum(batch.nbytes for batch in batches)], pa.int64())})
+
+
+def _moved(
+    frame: DataFrame, number: Column, column: str, num_partitions: int, partition_of: Sequence[int] | None
+) -> DataFrame:
+    """Rows in the partition of their number; see `HoodieData.route`.
+
+    Args:
+        frame: The rows.
+        number: The number of each row (int).
+        column: The column of the frame with the numbers.
+        num_partitions: See `HoodieData.route`.
+        partition_of: See `HoodieData.route`.
+    """
+    if partition_of is None:
+        return repartition_by_number(frame, number, num_partitions)
+    partition = sf.get(ints_literal(partition_of), number)
+    return repartition_by_number(frame, partition, num_partitions).sortWithinPartitions(_column(column))

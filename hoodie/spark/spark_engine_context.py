@@ -83,6 +83,10 @@ class HoodieSparkEngineContext(HoodieEngineContext):
         return self._spark
 
     @property
+    def least_write_tasks(self) -> int:
+        return TASKS_PER_CORE * self.default_parallelism
+
+    @property
     def default_parallelism(self) -> int:
         if self._parallelism is None:
             context = spark_context(self._spark)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 
 import attrs
@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from hoodie.engine.bucket_routing import BucketRouting, InsertRouting, KeyColumns, WeightedBuckets
-from hoodie.spark.spark_compatibility import java_hash_codes
+from hoodie.spark.spark_compatibility import ints_literal, java_hash_codes
 from hoodie.spark.spark_types import quoted
 
 NULL_VALUE = "__null__"
@@ -117,13 +117,15 @@ def with_insert_buckets(frame: DataFrame, prepared: pa.Schema, routing: InsertRo
     # PySpark 3.5 has a function for the places of literals alone.
     place = sf.call_function("array_position", sf.array(*map(sf.lit, routing.dealt)), _path(columns))
     # Places count from 1; rows of other paths get place 0, and the slots of the first path.
-    first, size = (sf.get(_ints([numbers[0], *numbers]), place.cast("int")) for numbers in (starts.tolist(), sizes))
+    first, size = (
+        sf.get(ints_literal([numbers[0], *numbers]), place.cast("int")) for numbers in (starts.tolist(), sizes)
+    )
     # Expressions that several others need are columns of their own, which are computed once.
     # The name in front makes the hash another one than that by which a user may have split the rows.
     hashed = frame.select("*", sf.xxhash64(sf.lit(_HASH), _record_key(columns)).alias(_HASH))
     placed = hashed.select("*", (first + sf.pmod(sf.col(_HASH), size)).cast("int").alias(_SLOT))
     share, own, other = (
-        sf.get(_ints(np.concatenate([getattr(one, name) for one in slots]).tolist()), sf.col(_SLOT))
+        sf.get(ints_literal(np.concatenate([getattr(one, name) for one in slots]).tolist()), sf.col(_SLOT))
         for name in ("shares", "own", "other")
     )
     # The slot is made of the last bits of the hash, if they are few, and this of the first.
@@ -163,11 +165,6 @@ class _Slots:
             if left[giver] < 1:
                 small.append(large.pop())
         return cls(np.minimum(shares * (1 << _SHARE_BITS), INT32).astype(np.int64), dealt.buckets, other)
-
-
-def _ints(numbers: Iterable[int]) -> Column:
-    """An array of ints, as one literal that Spark folds: thousands of literals would slow down planning."""
-    return sf.split(sf.lit(",".join(map(str, numbers))), ",").cast("array<int>")
 
 
 def _makes_keys(frame: DataFrame, prepared: pa.Schema, columns: KeyColumns) -> bool:

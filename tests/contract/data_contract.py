@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -95,6 +95,27 @@ def buckets_of_task(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> It
             "buckets": pa.array([sorted(buckets)], pa.list_(pa.int32())),
         }
     )
+
+
+def fifths(batch: pa.RecordBatch) -> pa.Array:
+    """The value modulo 5."""
+    return pa.array([value % 5 for value in batch.column("value").to_pylist()], pa.int32())
+
+
+def numbers_in_order(
+    column: str,
+) -> Callable[[TaskIdentity, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A task that tells the numbers of its rows."""
+
+    def run(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        numbers = [number for batch in batches for number in batch.column(column).to_pylist()]
+        columns = {
+            "index": pa.array([task.partition_index], pa.int32()),
+            "buckets": pa.array([numbers], pa.list_(pa.int32())),
+        }
+        yield pa.RecordBatch.from_pydict(columns)
+
+    return run
 
 
 def with_index(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -415,6 +436,29 @@ class DataContract:
         tasks = rows_of(routed.map_partitions_with_index(buckets_of_task, schema))
         assert [index for index, _ in tasks] == sorted(range(num_partitions), key=lambda i: repr((i,)))
         assert sorted(buckets for _, buckets in tasks) == sorted([[i] for i in range(5)] + [[]] * (num_partitions - 5))
+
+    @pytest.mark.parametrize("by_function", [False, True])
+    def test_numbers_that_share_a_partition_come_in_order(
+        self, records: HoodieData, rows: Any, by_function: bool
+    ) -> None:
+        partition_of = [2, 0, 2, 0, 2]
+        if by_function:
+            routed = records.map_batches(doubled, SCHEMA).route_by(
+                ["value"], fifths, "bucket_of_value", 3, None, partition_of
+            )
+            column = "bucket_of_value"
+        else:
+            routed, column = records.route("bucket", 3, partition_of), "bucket"
+        assert routed.num_partitions == 3
+        schema = pa.schema([("index", pa.int32()), ("buckets", pa.list_(pa.int32()))])
+        tasks = rows_of(routed.map_partitions_with_index(numbers_in_order(column), schema))
+        assert sorted(sorted(set(numbers)) for _, numbers in tasks) == [[], [0, 2, 4], [1, 3]]
+        assert all(numbers == sorted(numbers) for _, numbers in tasks)
+        assert sum(len(numbers) for _, numbers in tasks) == len(rows)
+
+    def test_a_number_without_a_partition_is_refused(self, records: HoodieData) -> None:
+        with pytest.raises(HoodieException, match=r"bucket must be in \[0, 4\)"):
+            records.route("bucket", 2, [0, 1, 0, 1]).collect()
 
     @pytest.mark.parametrize("by_key", [False, True])
     def test_rows_of_a_file_group_come_together_before_they_are_mapped(

@@ -38,6 +38,7 @@ from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name,
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action
 from hoodie.exception import HoodieWriteException
+from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
 from hoodie.table.action.commit import incoming_keys
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.table import HoodieTable
@@ -149,6 +150,15 @@ class Table:
             groups = [(stat.partition_path, stat.file_id) for stat in metadata.write_stats]
             assert len(groups) == len(set(groups))
         assert not list(files_below(self.path / ".hoodie" / ".temp"))
+
+
+@pytest.fixture(autouse=True, params=["own tasks", "shared tasks"])
+def shares_tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the buckets of a write share two tasks."""
+    if request.param == "shared tasks":
+        monkeypatch.setattr(HoodieSparkEngineContext, "least_write_tasks", 2)
+        return True
+    return False
 
 
 @pytest.fixture

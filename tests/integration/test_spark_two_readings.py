@@ -69,6 +69,15 @@ def index_type(index: dict[str, Any]) -> str:
 SMALL_FILES = {"hoodie.copyonwrite.insert.split.size": 20, "hoodie.copyonwrite.insert.auto.split": "false"}
 
 
+@pytest.fixture(autouse=True, params=["own tasks", "shared tasks"])
+def shares_tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether all buckets of a write are in one task."""
+    if request.param == "shared tasks":
+        monkeypatch.setattr(HoodieSparkEngineContext, "least_write_tasks", 1)
+        return True
+    return False
+
+
 @pytest.fixture(autouse=True, params=["keys at hand", "keys in tasks"])
 def in_tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether the keys are too many for the driver."""

@@ -85,6 +85,7 @@ from hoodie.table.action.commit.record_size_sampler import measure_record_size
 from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
 from hoodie.table.action.commit.two_readings import CountRows, InputReadOtherwise, check_rows_seen, usable_rows
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, needs_record_size, recorded_record_size
+from hoodie.table.action.commit.write_tasks import WriteTasks
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.new_keys_in_logs import groups_with_new_keys
 from hoodie.table.table import HoodieTable
@@ -401,6 +402,7 @@ class BaseCommitActionExecutor(ABC):
         records: HoodieData,
         bucket_of: RowNumbers,
         buckets: tuple[BucketInfo, ...],
+        tasks: WriteTasks,
         handler: PartitionFunction,
         seen: RowsSeen,
         is_kept: bool = False,
@@ -414,6 +416,7 @@ class BaseCommitActionExecutor(ABC):
             records: The rows, which are read a second time.
             bucket_of: The bucket of rows with record key, partition path and operation; null for rows that go nowhere.
             buckets: The work of each bucket number.
+            tasks: The tasks of the buckets.
             handler: Writes the rows of a bucket.
             seen: The rows that must come to the tasks.
             is_kept: Whether the rows are kept, so that both readings give the same.
@@ -429,18 +432,20 @@ class BaseCommitActionExecutor(ABC):
             # Rows that are kept in the memory of this process cannot differ.
             are_sure = is_kept and self._context.shares_memory
             write = handler if are_sure else CountRows(handler, rows_seen_by_hash)
-            dealt = None if inserts is None else records.route_inserts(inserts, BUCKET, len(buckets), added)
+            number, task_of = tasks.count, tasks.task_of
+            dealt = None if inserts is None else records.route_inserts(inserts, BUCKET, number, added, task_of)
             if dealt is not None:
-                written = dealt.map_partitions_with_index(OwnInserts(write, buckets), STATUS_SCHEMA)
+                run = tasks.running(OwnInserts(write, buckets))
+                written = dealt.map_partitions_with_index(run, STATUS_SCHEMA)
             else:
                 if place_rows is not None:
                     placed = records.map_batches(place_rows, place_rows.schema(records.schema))
-                    routed = placed.route(BUCKET, len(buckets))
+                    routed = placed.route(BUCKET, number, task_of)
                 else:
                     columns = [RECORD_KEY, PARTITION_PATH, OPERATION]
-                    routed = records.route_by(columns, bucket_of, BUCKET, len(buckets), added)
+                    routed = records.route_by(columns, bucket_of, BUCKET, number, added, task_of)
                 usable = routed.map_batches(usable_rows, routed.schema)
-                written = usable.map_partitions_with_index(write, STATUS_SCHEMA)
+                written = usable.map_partitions_with_index(tasks.running(write), STATUS_SCHEMA)
             statuses = self._statuses(written, step, None if are_sure else seen, is_kept)
         return self._join_small_files(statuses)
 
@@ -586,15 +591,21 @@ class BaseCommitActionExecutor(ABC):
         with self._metrics.step("write buckets", str(number)) as step:
             assigner = partitioner.assigner(drops_unknown=expected is not None)
             dealt = records.map_batches(assigner, records.schema.append(reserved_field(BUCKET)))
-            routed = dealt.route(BUCKET, number)
+            tasks = self._write_tasks(partitioner)
+            routed = dealt.route(BUCKET, tasks.count, tasks.task_of)
             if by_key:
-                routed = routed.sort_within([RECORD_KEY])
+                routed = routed.sort_within([BUCKET, RECORD_KEY])
             handler_class = BUCKET_HANDLERS[self._write_context.table_config.table_type]
             handler: PartitionFunction = handler_class(self._write_context, tuple(partitioner.buckets))
             if expected is not None:
                 handler = CountRows(handler)
-            statuses = self._statuses(routed.map_partitions_with_index(handler, STATUS_SCHEMA), step, expected)
+            written = routed.map_partitions_with_index(tasks.running(handler), STATUS_SCHEMA)
+            statuses = self._statuses(written, step, expected)
         return self._join_small_files(statuses)
+
+    def _write_tasks(self, partitioner: UpsertPartitioner) -> WriteTasks:
+        """The tasks that write the buckets of a write."""
+        return WriteTasks.of(partitioner.bucket_bytes, self._context.least_write_tasks)
 
     def _join_small_files(self, statuses: list[WriteStatus]) -> list[WriteStatus]:
         """Leave at most one small file a partition, where the size of records was not what was expected."""

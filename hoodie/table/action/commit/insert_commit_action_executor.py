@@ -112,7 +112,14 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
         if places is None and self._key_generator is not None:
             inserts = partitioner.insert_routing(self._key_generator)
         return self._write_by_keys(
-            records, bucket_of, buckets, handler, named.seen, row_numbers=row_numbers, inserts=inserts
+            records,
+            bucket_of,
+            buckets,
+            self._write_tasks(partitioner),
+            handler,
+            named.seen,
+            row_numbers=row_numbers,
+            inserts=inserts,
         )
 
     @property

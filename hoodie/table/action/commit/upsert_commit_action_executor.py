@@ -330,7 +330,10 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         bucket_of = place_of(partitioner.assigner(drops_unknown=True))
         row_numbers = ROW_NUMBER if repeats else None
         place_rows = PlaceRows(bucket_of) if guesses_positions and isinstance(bucket_of, BucketOfRow) else None
-        statuses = self._write_by_keys(records, bucket_of, buckets, handler, seen, is_kept, row_numbers, place_rows)
+        tasks = self._write_tasks(partitioner)
+        statuses = self._write_by_keys(
+            records, bucket_of, buckets, tasks, handler, seen, is_kept, row_numbers, place_rows
+        )
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
     @contextmanager

@@ -170,6 +170,7 @@ class UpsertPartitioner:
 
     Attributes:
         buckets: The work of each bucket number.
+        bucket_bytes: The bytes that each bucket is expected to write, the largest first.
         record_size: Average bytes of a record.
         inserts_into: Partition path to the inserts that go to the buckets of existing file groups, by location.
 
@@ -290,6 +291,7 @@ class UpsertPartitioner:
         rank = np.empty(len(order), dtype=np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
         self.buckets = [self.buckets[number] for number in order]
+        self.bucket_bytes = [self._expected_bytes[number] for number in order]
         self._update_buckets = {key: int(rank[number]) for key, number in self._update_buckets.items()}
         self._insert_buckets = {
             path: WeightedBuckets(rank[dealt.buckets], dealt.cumulative_weights)
