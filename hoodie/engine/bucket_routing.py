@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import attrs
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 
 @attrs.frozen
@@ -48,6 +50,34 @@ class BucketRouting:
     hash_columns: tuple[str, ...]
     num_buckets: int
     has_plain_colons: bool = True
+
+    def has_odd_keys(self, record_keys: pa.Array) -> bool:
+        """Whether only tasks compute the buckets of some keys.
+
+        Args:
+            record_keys: Keys (string).
+        """
+        columns = self.columns
+        if columns.is_composite:
+            commas = pc.max(pc.count_substring(record_keys, ",")).as_py()
+            return commas is not None and commas >= len(columns.key_columns)
+        is_odd = pc.match_substring(record_keys, ":")
+        if self.has_plain_colons and pc.any(is_odd).as_py():
+            is_odd = pc.and_(is_odd, pc.match_substring(record_keys, ","))
+        return bool(pc.any(is_odd).as_py())
+
+
+@attrs.frozen(eq=False)
+class BucketNumbers:
+    """The numbers of buckets, which the engine computes from the keys.
+
+    Attributes:
+        routing: The rule that makes the buckets.
+        numbers: Partition path, before its characters are escaped, to bucket to number.
+    """
+
+    routing: BucketRouting
+    numbers: Mapping[str, Mapping[int, int]]
 
 
 @attrs.frozen(eq=False)

@@ -15,7 +15,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.engine.bucket_routing import BucketRouting, InsertRouting
+from hoodie.engine.bucket_routing import BucketNumbers, BucketRouting, InsertRouting
 from hoodie.engine.task_identity import TaskIdentity
 
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -251,23 +251,23 @@ class HoodieData(ABC):
         """
         return None
 
-    def route_inserts(
+    def route_in_engine(
         self,
-        routing: InsertRouting,
+        routing: InsertRouting | BucketNumbers,
         column: str,
         num_partitions: int,
         row_numbers: str | None = None,
         partition_of: Sequence[int] | None = None,
     ) -> HoodieData | None:
-        """Move each row to the partition of its bucket, before the mapped functions run; see `route`.
+        """Move each row to the partition of its number, before the mapped functions run; see `route`.
 
-        The engine computes keys and partition paths from the columns of the input, and deals the keys by a hash of its
-        own, so that equal rows go to one bucket. It may know some keys less well than the functions do, so **this is a
-        hint**: the reader must find out which rows belong to the partition path of their bucket.
+        The engine computes keys and partition paths from the columns of the input. It may know some keys less well than
+        the functions do, so **this is a hint**: the reader must find out which rows came with their own number.
 
         Args:
-            routing: The buckets.
-            column: The name of a new column (int32) for the number of the bucket.
+            routing: The buckets of new keys, which the engine deals by a hash of its own, so that equal rows get one
+                number; or the numbers of buckets that are made of the keys.
+            column: The name of a new column (int32) for the number.
             num_partitions: The number of partitions of the result.
             row_numbers: See `route_by`.
             partition_of: See `route`.

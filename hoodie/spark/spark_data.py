@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from hoodie.common.util.class_loading import error_of_class
-from hoodie.engine.bucket_routing import BucketRouting, InsertRouting
+from hoodie.engine.bucket_routing import BucketNumbers, BucketRouting, InsertRouting
 from hoodie.engine.data import (
     BatchFunction,
     HoodieData,
@@ -39,7 +39,7 @@ from hoodie.spark.spark_compatibility import (
     repartition_by_number,
     spark_context,
 )
-from hoodie.spark.spark_expressions import bucket_expressions, with_insert_buckets
+from hoodie.spark.spark_expressions import bucket_expressions, with_bucket_numbers, with_insert_buckets
 from hoodie.spark.spark_plans import known_to_fit, planned_bytes
 from hoodie.spark.spark_steps import (
     FINGERPRINT,
@@ -315,9 +315,9 @@ class SparkData(HoodieData):
         schema = pa.schema([*self.schema, *(moved.schema.field(name) for name in passing)])
         return moved._then(Step(BesideSteps(self._source_schema, self._steps, passing), schema))
 
-    def route_inserts(
+    def route_in_engine(
         self,
-        routing: InsertRouting,
+        routing: InsertRouting | BucketNumbers,
         column: str,
         num_partitions: int,
         row_numbers: str | None = None,
@@ -329,7 +329,10 @@ class SparkData(HoodieData):
         source = self._derived(self._source, self._source_schema)
         if row_numbers is not None:
             source = source.number_rows(row_numbers)
-        dealt = with_insert_buckets(source.frame, self.schema, routing, column)
+        if isinstance(routing, InsertRouting):
+            dealt = with_insert_buckets(source.frame, self.schema, routing, column)
+        else:
+            dealt = with_bucket_numbers(source.frame, self.schema, routing, column)
         if dealt is None:
             return None
         moved = _moved(dealt, _column(column), column, num_partitions, partition_of)

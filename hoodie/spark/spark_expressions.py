@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from hoodie.engine.bucket_routing import BucketRouting, InsertRouting, KeyColumns, WeightedBuckets
+from hoodie.engine.bucket_routing import BucketNumbers, BucketRouting, InsertRouting, KeyColumns, WeightedBuckets
 from hoodie.spark.spark_compatibility import ints_literal, java_hash_codes
 from hoodie.spark.spark_types import quoted
 
@@ -26,6 +26,8 @@ UINT32 = 0xFFFFFFFF
 INT32 = 0x7FFFFFFF
 MOST_PATHS = 64
 """The most partition paths whose rows are dealt in the JVM: each row is compared with them, one after the other."""
+MOST_NUMBERS = 1 << 16
+"""The most numbers of buckets that are sent with a plan."""
 _SHARE_BITS = 31
 _SLOT, _HASH = "__hoodie_slot", "__hoodie_hash"
 
@@ -70,6 +72,22 @@ def bucket_expressions(frame: DataFrame, prepared: pa.Schema, routing: BucketRou
         prepared: The columns as they are written.
         routing: The rule that makes the file groups.
     """
+    found = _buckets(frame, prepared, routing)
+    if found is None:
+        return None
+    bucket, is_odd = found
+    file_group, columns = bucket, routing.columns
+    if columns.partition_columns:
+        path = _path(columns)
+        file_group = sf.shiftleft(sf.xxhash64(path), BUCKET_BITS).bitwiseOR(bucket)
+    return BucketExpressions(sf.when(~is_odd, file_group), _record_key(columns))
+
+
+def _buckets(frame: DataFrame, prepared: pa.Schema, routing: BucketRouting) -> tuple[Column, Column] | None:
+    """The buckets of rows (long), and whether only Python computes that of a row (boolean); see `bucket_expressions`.
+
+    Both are null for a row without a key.
+    """
     columns = routing.columns
     if routing.num_buckets >> BUCKET_BITS or not _makes_keys(frame, prepared, columns):
         return None
@@ -78,23 +96,47 @@ def bucket_expressions(frame: DataFrame, prepared: pa.Schema, routing: BucketRou
     codes = java_hash_codes(frame, [known[name] for name in hashed])
     if codes is None or not hashed:
         return None
-    record_key = _record_key(columns)
     if columns.is_composite:
         hash_code = _list_hash([_part_hash(known[name], code) for name, code in zip(hashed, codes, strict=True)])
         has_comma = [sf.coalesce(value.contains(","), sf.lit(False)) for value in known.values()]
         is_odd = reduce(Column.__or__, has_comma)
     else:
         hash_code = _list_hash(codes)
+        record_key = _record_key(columns)
         is_odd = record_key.contains(":")
         if routing.has_plain_colons:
             is_odd &= record_key.contains(",")
         is_odd |= record_key == ""
-    bucket = sf.pmod(hash_code.bitwiseAND(sf.lit(INT32)), sf.lit(routing.num_buckets))
-    file_group = bucket
-    if columns.partition_columns:
-        path = _path(columns)
-        file_group = sf.shiftleft(sf.xxhash64(path), BUCKET_BITS).bitwiseOR(bucket)
-    return BucketExpressions(sf.when(~is_odd, file_group), record_key)
+    return sf.pmod(hash_code.bitwiseAND(sf.lit(INT32)), sf.lit(routing.num_buckets)), is_odd
+
+
+def with_bucket_numbers(frame: DataFrame, prepared: pa.Schema, routing: BucketNumbers, number: str) -> DataFrame | None:
+    """Number rows by their buckets in the JVM; None if their columns, or many buckets, do not allow it.
+
+    A row without a number gets number 0: one of another bucket, without a key, or whose bucket only Python computes.
+
+    Args:
+        frame: The rows as the caller gave them.
+        prepared: The columns as they are written.
+        routing: The numbers.
+        number: The name of the column (int) that is added.
+    """
+    rule, paths = routing.routing, routing.numbers
+    if not 0 < len(paths) <= MOST_PATHS or len(paths) * rule.num_buckets > MOST_NUMBERS:
+        return None
+    found = _buckets(frame, prepared, rule)
+    if found is None:
+        return None
+    bucket, is_odd = found
+    numbers = np.zeros((len(paths), rule.num_buckets), dtype=np.int64)
+    for row, known in zip(numbers, paths.values(), strict=True):
+        row[list(known)] = list(known.values())
+    # Places count from 1; a row of another path has place 0, and no number.
+    place = sf.call_function("array_position", sf.array(*map(sf.lit, paths)), _path(rule.columns)).cast("long")
+    index = sf.when(~is_odd & (place > 0), (place - 1) * sf.lit(rule.num_buckets) + bucket)
+    return frame.withColumn(
+        number, sf.coalesce(sf.get(ints_literal(numbers.ravel().tolist()), index.cast("int")), sf.lit(0))
+    )
 
 
 def with_insert_buckets(frame: DataFrame, prepared: pa.Schema, routing: InsertRouting, bucket: str) -> DataFrame | None:

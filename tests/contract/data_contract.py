@@ -498,7 +498,7 @@ class DataContract:
             "p1": WeightedBuckets(np.array([1]), np.ones(1)),
         }
         routing = InsertRouting(KeyColumns(("key",), False, ("part",), False), dealt)
-        routed = mapped.route_inserts(routing, "to", 3, row_numbers)
+        routed = mapped.route_in_engine(routing, "to", 3, row_numbers)
         if not self.routes_by_bucket:
             assert routed is None
             return

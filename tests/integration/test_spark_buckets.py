@@ -17,14 +17,20 @@ from pyspark.sql import functions as sf
 import hoodie
 from hoodie import HoodieTableMetaClient, SparkRDDWriteClient
 from hoodie.config.index_config import BucketKeyRule
-from hoodie.engine.bucket_routing import BucketRouting, InsertRouting, KeyColumns, WeightedBuckets
+from hoodie.engine.bucket_routing import BucketNumbers, BucketRouting, InsertRouting, KeyColumns, WeightedBuckets
 from hoodie.exception import HoodieKeyException
 from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.built_in_key_generators import ComplexKeyGenerator
 from hoodie.spark import spark_data
 from hoodie.spark.spark_data import SparkData
-from hoodie.spark.spark_expressions import BUCKET_BITS, BucketExpressions, bucket_expressions, with_insert_buckets
+from hoodie.spark.spark_expressions import (
+    BUCKET_BITS,
+    BucketExpressions,
+    bucket_expressions,
+    with_bucket_numbers,
+    with_insert_buckets,
+)
 from hoodie.spark.spark_types import spark_schema
 from tests.support.table_builder import write_config
 from tests.support.table_invariants import check_table
@@ -270,6 +276,70 @@ def test_a_part_of_an_input_by_sparks_own_hash_is_dealt_evenly(spark: SparkSessi
     assert dealt is not None
     counts = [row["count"] for row in dealt.groupBy("bucket").count().collect()]
     assert counts == pytest.approx([200] * 10, abs=80)
+
+
+KEYS = ["k1", "k2", "ünïcode", "x" * 300, "a:b", "a,b", "", "2024-01-02", *(f"trip-{number}" for number in range(200))]
+ODD_KEYS = ["a:b,c", "id:1,x:2"]
+
+
+@pytest.mark.parametrize("hash_fields", [("id",), ("id", "day"), ("day",)], ids=",".join)
+@pytest.mark.parametrize("is_composite", [False, True], ids=["single", "composite"])
+def test_rows_are_numbered_by_their_buckets_as_python_does(
+    spark: SparkSession, evaluated: None, is_composite: bool, hash_fields: tuple[str, ...]
+) -> None:
+    schema = pa.schema([("id", pa.string()), ("day", pa.int64()), ("p", pa.string())])
+    # Releases of Hudi differ in composite keys of values with commas.
+    usable = [key for key in KEYS if key and not (is_composite and "," in key)]
+    rows = [(key, number % 3, f"p{number % 2}") for number, key in enumerate(usable)]
+    names = ("id", "day") if is_composite else ("id",)
+    fields = hash_fields if is_composite else ("id",)
+    identifier = BucketIdentifier(7, names, fields, BucketKeyRule.HUDI_1_X)
+    (batch,) = pa.table(list(zip(*rows, strict=True)), schema=schema).to_batches()
+    keys = ComplexKeyGenerator(names, ("p",)).record_keys(batch) if is_composite else batch.column("id")
+    columns = KeyColumns(names, is_composite, ("p",), False)
+    rule = BucketRouting(columns, fields, 7)
+    numbers = {"p0": {bucket: 3 + bucket for bucket in range(7)}, "p1": {2: 1, 5: 2}}
+    frame = spark.createDataFrame(rows, spark_schema(schema))
+    numbered = with_bucket_numbers(frame, schema, BucketNumbers(rule, numbers), "number")
+    assert numbered is not None
+    buckets = identifier.bucket_ids(keys).tolist()
+    found = [(row.id, row.number) for row in numbered.collect()]
+    for (key, _, path), bucket, number in zip(rows, buckets, (number for _, number in found), strict=True):
+        assert number == numbers[path].get(bucket, 0), key
+    assert not rule.has_odd_keys(keys)
+    assert not rule.has_odd_keys(pa.array([], pa.string()))
+
+
+@pytest.mark.parametrize("key", ODD_KEYS)
+def test_a_row_whose_bucket_only_python_computes_has_no_number(spark: SparkSession, key: str) -> None:
+    schema = pa.schema([("id", pa.string())])
+    rule = BucketRouting(KeyColumns(("id",), False, (), False), ("id",), 4)
+    numbers = BucketNumbers(rule, {"": dict.fromkeys(range(4), 9)})
+    frame = spark.createDataFrame([(key,), ("k",), (None,)], spark_schema(schema))
+    numbered = with_bucket_numbers(frame, schema, numbers, "number")
+    assert numbered is not None
+    assert [row.number for row in numbered.collect()] == [0, 9, 0]
+    assert rule.has_odd_keys(pa.array(["k", key]))
+    assert not rule.has_odd_keys(pa.array(["k", "a:b", "a,b"]))
+    composite = BucketRouting(KeyColumns(("id", "day"), True, (), False), ("id",), 4)
+    assert composite.has_odd_keys(pa.array(["id:1,day:2", "id:1,2,day:3"]))
+    assert not composite.has_odd_keys(pa.array(["id:1,day:2", "id:1:2,day:3"]))
+    assert BucketRouting(rule.columns, ("id",), 4, has_plain_colons=False).has_odd_keys(pa.array(["k", "a:b"]))
+
+
+def test_many_paths_or_buckets_are_not_numbered_by_the_jvm(spark: SparkSession) -> None:
+    schema = pa.schema([("id", pa.string()), ("p", pa.string())])
+    frame = spark.createDataFrame([("a", "x")], spark_schema(schema))
+
+    def is_numbered(paths: int, buckets: int) -> bool:
+        rule = BucketRouting(KeyColumns(("id",), False, ("p",), False), ("id",), buckets)
+        numbers = BucketNumbers(rule, {f"p{number}": {0: number} for number in range(paths)})
+        return with_bucket_numbers(frame, schema, numbers, "number") is not None
+
+    assert is_numbered(64, 1024)
+    assert not is_numbered(65, 4)
+    assert not is_numbered(0, 4)
+    assert not is_numbered(64, 1025)
 
 
 def test_equal_composite_keys_are_dealt_to_one_bucket(spark: SparkSession, evaluated: None) -> None:

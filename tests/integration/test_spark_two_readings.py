@@ -27,7 +27,7 @@ from hoodie.index.recordindex.record_index import HoodieRecordIndex
 from hoodie.keygen.user_key_generator import UserRecordKeyGenerator
 from hoodie.spark.spark_data import SparkData
 from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
-from hoodie.spark.spark_expressions import with_insert_buckets
+from hoodie.spark.spark_expressions import with_bucket_numbers, with_insert_buckets
 from hoodie.spark.spark_plans import planned_bytes, rereading_of
 from hoodie.table.action.commit import upsert_commit_action_executor
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
@@ -121,6 +121,26 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[SparkData]:
 
     monkeypatch.setattr(SparkData, "persist", watched)
     return seen
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ways by which rows came to their buckets."""
+    found: list[str] = []
+    route_in_engine, route_by = SparkData.route_in_engine, SparkData.route_by
+
+    def noted(self: SparkData, *arguments: Any) -> SparkData | None:
+        routed = route_in_engine(self, *arguments)
+        found.extend(["jvm"] if routed is not None else [])
+        return routed
+
+    def noted_by(self: SparkData, *arguments: Any) -> SparkData:
+        found.append("python")
+        return route_by(self, *arguments)
+
+    monkeypatch.setattr(SparkData, "route_in_engine", noted)
+    monkeypatch.setattr(SparkData, "route_by", noted_by)
+    return found
 
 
 def between_readings(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
@@ -466,13 +486,13 @@ class TestInserts:
         path = init_table(tmp_path / "t")
         folder = files(tmp_path / "in", *[(f"k{i % 10}", "x", 1, float(i)) for i in range(100)], parts=1)
         numbered: list[Any] = []
-        route_inserts = SparkData.route_inserts
+        route_in_engine = SparkData.route_in_engine
 
         def watched(self: SparkData, *arguments: Any) -> SparkData | None:
-            numbered.append(arguments[-1])
-            return route_inserts(self, *arguments) if by_the_jvm else None
+            numbered.append(arguments[3])
+            return route_in_engine(self, *arguments) if by_the_jvm else None
 
-        monkeypatch.setattr(SparkData, "route_inserts", watched)
+        monkeypatch.setattr(SparkData, "route_in_engine", watched)
         with client(spark, path, **{"hoodie.merge.allow.duplicate.on.inserts": "false"}) as writer:
             writer.insert(spark.read.parquet(str(files(tmp_path / "first", ("k0", "x", 1, -1.0), parts=1))))
             writer.insert(spark.read.parquet(str(folder)))
@@ -519,25 +539,6 @@ class TestInserts:
         assert len(result.statuses) > 2
         assert sorted(row["id"] for row in hoodie.read_table(path).to_pylist()) == [row[0] for row in old]
         check_table(path)
-
-    @pytest.fixture
-    def ways(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        """The ways by which rows came to their buckets."""
-        found: list[str] = []
-        route_inserts, route_by = SparkData.route_inserts, SparkData.route_by
-
-        def noted(self: SparkData, *arguments: Any) -> SparkData | None:
-            routed = route_inserts(self, *arguments)
-            found.extend(["jvm"] if routed is not None else [])
-            return routed
-
-        def noted_by(self: SparkData, *arguments: Any) -> SparkData:
-            found.append("python")
-            return route_by(self, *arguments)
-
-        monkeypatch.setattr(SparkData, "route_inserts", noted)
-        monkeypatch.setattr(SparkData, "route_by", noted_by)
-        return found
 
     @pytest.mark.parametrize("wrong", ["other path", "every second row"])
     def test_rows_that_the_jvm_deals_wrongly_are_stored_once(
@@ -649,6 +650,55 @@ class TestInsertsIntoBuckets:
             result = writer.insert(spark.read.parquet(str(folder)))
         assert (len(kept), result.inserted_count) == (1, len(now))
         assert read_trips(path) == sorted(now)
+        check_table(path)
+
+    def test_rows_cross_to_python_once(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], ways: list[str], in_tasks: bool
+    ) -> None:
+        encoded = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
+        path = init_table(tmp_path / "t", hive_style_partitioning=True, properties=encoded)
+        old = [(f"k{i:03}", f"a,b%2F:{i % 3}/c" if i % 4 else None, 1, float(i)) for i in range(90)]
+        source = spark.read.parquet(str(files(tmp_path / "in", *old)))
+        with client(spark, path, **self.BUCKETS) as writer:
+            inserted, updated = writer.insert(source), writer.upsert(source)
+        assert not kept
+        assert ways == ["jvm"] * (2 if in_tasks else 1)
+        check_table(path)
+        assert (inserted.inserted_count, updated.updated_count) == (90, 90)
+
+    @pytest.mark.parametrize("key", ["k:1,2", "x"], ids=["odd key", "no odd key"])
+    def test_keys_whose_buckets_only_python_computes_are_sent_by_python(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], ways: list[str], key: str
+    ) -> None:
+        path = init_table(tmp_path / "t")
+        old = [(f"k{i:03}", "xy"[i % 2], 1, float(i)) for i in range(40)] + [(key, "x", 1, 1.0)]
+        options = {**self.BUCKETS, "hoodie.bucket.index.key.rule": "0.15"}
+        with client(spark, path, **options) as writer:
+            result = writer.insert(spark.read.parquet(str(files(tmp_path / "in", *old))))
+        assert (ways, kept, result.inserted_count) == ([{"k:1,2": "python", "x": "jvm"}[key]], [], 41)
+        assert read_trips(path) == sorted(old)
+
+    @pytest.mark.parametrize("operation", ["insert", "upsert", "delete"])
+    def test_rows_that_the_jvm_brings_to_a_wrong_bucket_are_written_once(
+        self, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+    ) -> None:
+        monkeypatch.setattr("hoodie.table.action.commit.incoming_keys.KEY_BYTES", -1)
+
+        def misled(*arguments: Any) -> Any:
+            numbered = with_bucket_numbers(*arguments)
+            assert numbered is not None
+            return numbered.withColumn(
+                BUCKET, ((sf.col(BUCKET) + sf.col("id").endswith("7").cast("int")) % 4).cast("int")
+            )
+
+        path = init_table(tmp_path / "t")
+        old = [(f"k{i:03}", "xy"[i % 2], i, 1.0) for i in range(40)]
+        with client(spark, path, **self.BUCKETS) as writer:
+            writer.insert(spark.read.parquet(str(files(tmp_path / "old", *old[:30]))))
+            monkeypatch.setattr("hoodie.spark.spark_data.with_bucket_numbers", misled)
+            given = old[30:] if operation == "insert" else old[20:]
+            getattr(writer, operation)(spark.read.parquet(str(files(tmp_path / "in", *given))))
+        assert read_trips(path) == (old[:20] if operation == "delete" else old)
         check_table(path)
 
     def test_partitions_that_are_overwritten_get_new_buckets(

@@ -47,7 +47,7 @@ from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.timeline.instant import Action, commit_action
 from hoodie.common.util.class_loading import error_of_class
 from hoodie.config.write_options import InputPersistence, InsertDupPolicy
-from hoodie.engine.bucket_routing import InsertRouting
+from hoodie.engine.bucket_routing import BucketNumbers, BucketRouting, InsertRouting
 from hoodie.engine.data import HoodieData, PartitionFunction, Rereading, RowNumbers
 from hoodie.engine.engine_context import Shared
 from hoodie.engine.task_identity import TaskIdentity
@@ -80,7 +80,7 @@ from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
 from hoodie.table.action.commit.merge_on_read_bucket_handler import MergeOnReadBucketHandler
 from hoodie.table.action.commit.merge_on_read_partitioner import AppendedRecords, MergeOnReadPartitioner
 from hoodie.table.action.commit.missing_keys import FirstRows
-from hoodie.table.action.commit.named_rows import COUNTS, CountNamed, OwnInserts
+from hoodie.table.action.commit.named_rows import COUNTS, CountNamed, OwnInserts, OwnRows
 from hoodie.table.action.commit.record_size_sampler import measure_record_size
 from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
 from hoodie.table.action.commit.two_readings import CountRows, InputReadOtherwise, check_rows_seen, usable_rows
@@ -358,16 +358,19 @@ class BaseCommitActionExecutor(ABC):
         keys = records.select([RECORD_KEY, PARTITION_PATH])
         return keys.rereading >= (Rereading.POSSIBLE if policy is InputPersistence.NEVER else Rereading.CHEAP)
 
-    def _count_named(self, records: HoodieData, places: Shared, step: Step) -> pa.Table:
+    def _count_named(
+        self, records: HoodieData, places: Shared, step: Step, routing: BucketRouting | None = None
+    ) -> pa.Table:
         """Count rows by the places that their keys name, as `COUNTS`; rows without a key are refused.
 
         Args:
             records: The rows.
             places: The shared `Locations`, which name one place for each key.
             step: The step that reads the rows.
+            routing: See `CountNamed`.
         """
         incoming = records.select([RECORD_KEY, PARTITION_PATH, OPERATION])
-        found = incoming.map_partitions_with_index(CountNamed(places), COUNTS).collect()
+        found = incoming.map_partitions_with_index(CountNamed(places, routing), COUNTS).collect()
         assert found is not None
         step.count(records=sum(found["count"].to_pylist()))
         self._refuse_rows_without_key(records, found)
@@ -389,13 +392,31 @@ class BaseCommitActionExecutor(ABC):
             locations = index.locations_without_keys(self._context, nothing)
             if locations is None:
                 return None
-            found = self._count_named(records, nothing.notes.share(self._context, locations), step)
+            shared = nothing.notes.share(self._context, locations)
+            found = self._count_named(records, shared, step, self._bucket_routing)
         indexed = self._indexed(found)
         with self._metrics.step("tag location", self._config.index.index_name) as step:
             step.count(files=len(indexed.slices))
             locations = index.locations_without_keys(self._context, indexed)
             assert locations is not None
         return found, locations, indexed.notes.share(self._context, locations)
+
+    @property
+    def _bucket_routing(self) -> BucketRouting | None:
+        """The buckets of keys in terms of the engine; None if there are none."""
+        return None if self._key_generator is None else self._table.index.bucket_routing(self._key_generator)
+
+    def _bucket_numbers(self, partitioner: UpsertPartitioner, found: pa.Table) -> BucketNumbers | None:
+        """The numbers of the buckets of a write in terms of the engine; None if only tasks can tell some.
+
+        Args:
+            partitioner: The buckets.
+            found: What `_count_by_names` counted.
+        """
+        routing = self._bucket_routing
+        if routing is None or self._key_generator is None or pc.any(found["has_odd_keys"]).as_py():
+            return None
+        return partitioner.bucket_numbers(routing, self._key_generator)
 
     def _write_by_keys(
         self,
@@ -408,7 +429,7 @@ class BaseCommitActionExecutor(ABC):
         is_kept: bool = False,
         row_numbers: str | None = None,
         place_rows: PlaceRows | None = None,
-        inserts: InsertRouting | None = None,
+        dealer: InsertRouting | BucketNumbers | None = None,
     ) -> list[WriteStatus]:
         """Send rows to the tasks of their buckets, by a function of their keys; see `_write_buckets`.
 
@@ -422,7 +443,7 @@ class BaseCommitActionExecutor(ABC):
             is_kept: Whether the rows are kept, so that both readings give the same.
             row_numbers: The column of row numbers, if the handler needs them.
             place_rows: Adds their positions too, where nothing is moved; then the handler needs no row numbers.
-            inserts: The buckets in terms of the engine, which may deal rows that are all inserted by its own hash.
+            dealer: The buckets in terms of the engine, which may bring rows there itself.
 
         Raises:
             InputReadOtherwise: See `_write_buckets`.
@@ -433,9 +454,10 @@ class BaseCommitActionExecutor(ABC):
             are_sure = is_kept and self._context.shares_memory
             write = handler if are_sure else CountRows(handler, rows_seen_by_hash)
             number, task_of = tasks.count, tasks.task_of
-            dealt = None if inserts is None else records.route_inserts(inserts, BUCKET, number, added, task_of)
+            dealt = None if dealer is None else records.route_in_engine(dealer, BUCKET, number, added, task_of)
             if dealt is not None:
-                run = tasks.running(OwnInserts(write, buckets))
+                is_new = isinstance(dealer, InsertRouting)
+                run = tasks.running(OwnInserts(write, buckets) if is_new else OwnRows(write, bucket_of))
                 written = dealt.map_partitions_with_index(run, STATUS_SCHEMA)
             else:
                 if place_rows is not None:

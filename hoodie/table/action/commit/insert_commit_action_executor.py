@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.model.record_columns import DECIDING_COLUMNS, PARTITION_PATH, ROW_NUMBER
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
 from hoodie.common.model.write_status import WithoutEffect, WriteStatus
 from hoodie.config.write_options import InsertDupPolicy
+from hoodie.engine.bucket_routing import BucketNumbers, InsertRouting
 from hoodie.engine.data import HoodieData, PartitionFunction
 from hoodie.engine.engine_context import Shared
 from hoodie.index.index import KeyLocations
@@ -81,18 +83,24 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
         self._without_effect += WithoutEffect(unmatched_deletes=named.unmatched_deletes, combined=0)
         statuses: list[WriteStatus] = []
         if partitioner.buckets:
-            statuses = self._write_new_rows(records, partitioner, named, places)
+            statuses = self._write_new_rows(records, partitioner, found, named, places)
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
     def _write_new_rows(
-        self, records: HoodieData, partitioner: UpsertPartitioner, named: NamedCounts, places: Shared | None
+        self,
+        records: HoodieData,
+        partitioner: UpsertPartitioner,
+        found: pa.Table,
+        named: NamedCounts,
+        places: Shared | None,
     ) -> list[WriteStatus]:
         """Send rows to the tasks of their buckets.
 
         Args:
             records: The rows.
             partitioner: The buckets.
-            named: What the first reading counted.
+            found: What the first reading counted.
+            named: The same by place.
             places: The shared `Locations` where the index names file groups.
 
         Raises:
@@ -108,9 +116,11 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
         # Without duplicates the last row of a key counts, and log files hold no duplicates.
         repeats = self._config.write.merge_allow_duplicate_on_inserts and places is None
         row_numbers = None if repeats else ROW_NUMBER
-        inserts = None
-        if places is None and self._key_generator is not None:
-            inserts = partitioner.insert_routing(self._key_generator)
+        dealer: InsertRouting | BucketNumbers | None = None
+        if places is not None:
+            dealer = self._bucket_numbers(partitioner, found)
+        elif self._key_generator is not None:
+            dealer = partitioner.insert_routing(self._key_generator)
         return self._write_by_keys(
             records,
             bucket_of,
@@ -119,7 +129,7 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
             handler,
             named.seen,
             row_numbers=row_numbers,
-            inserts=inserts,
+            dealer=dealer,
         )
 
     @property

@@ -23,7 +23,8 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.common.model.write_status import RowsSeen, TaskFailure, pack
 from hoodie.common.util.arrow_buffers import booleans_of, numbers_in, scalar_of
-from hoodie.engine.data import PartitionFunction
+from hoodie.engine.bucket_routing import BucketRouting
+from hoodie.engine.data import PartitionFunction, RowNumbers
 from hoodie.engine.engine_context import Shared
 from hoodie.engine.fingerprint import of_hashes
 from hoodie.engine.task_identity import TaskIdentity
@@ -31,6 +32,7 @@ from hoodie.index.index import Locations
 from hoodie.index.places_by_hash import hashes_of_rows
 from hoodie.table.action.commit.bucket_info import BucketInfo
 from hoodie.table.action.commit.hashed_rows import with_strays
+from hoodie.table.action.commit.two_readings import usable_rows
 from hoodie.table.action.commit.upsert_partitioner import BucketAssigner
 
 COUNTS = pa.schema(
@@ -41,9 +43,11 @@ COUNTS = pa.schema(
         ("is_delete", pa.bool_()),
         ("count", pa.int64()),
         ("fingerprint", pa.binary()),
+        ("has_odd_keys", pa.bool_()),
     ]
 )
-"""For each place: its rows, one of their keys, and their fingerprint. Rows without a key have no place."""
+"""For each place: its rows, one of their keys, their fingerprint, and whether rows that were counted together with them
+have keys whose bucket only tasks compute. Rows without a key have no place."""
 
 
 _Place = tuple[str, str | None, str | None]
@@ -56,9 +60,11 @@ class CountNamed:
 
     Attributes:
         locations: The shared `Locations`, which name one place for each key.
+        routing: The buckets that an engine may compute; None for no such.
     """
 
     locations: Shared
+    routing: BucketRouting | None = None
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of `COUNTS`; a place may have several.
@@ -87,11 +93,13 @@ class CountNamed:
             hashes = hashes_of_rows(usable.column(RECORD_KEY), usable.column(PARTITION_PATH), is_global=False)
             sums = np.add.reduceat(of_hashes(hashes)[order], starts)
             firsts = pa.array(order[starts])
+            has_odd_keys = self.routing is not None and self.routing.has_odd_keys(usable.column(RECORD_KEY))
             columns = [
                 *(tagged.column(name).take(firsts) for name in (PARTITION_PATH, CURRENT_FILE_ID, RECORD_KEY)),
                 pa.array(is_delete[order[starts]]),
                 pa.array(np.diff(np.append(starts, len(order)))),
                 pa.array([int(value).to_bytes(8, "little") for value in sums], pa.binary()),
+                pa.array([has_odd_keys] * len(starts)),
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=COUNTS)
 
@@ -230,6 +238,44 @@ class OwnInserts:
         yield from self.write(task, own_rows())
         if strays:
             yield pack([TaskFailure("HoodieIndexException", "they came to a bucket of another partition path", strays)])
+
+
+@attrs.frozen
+class OwnRows:
+    """Task: writes the rows that an engine brought by their buckets; crosses to tasks.
+
+    Attributes:
+        write: The function that writes the rows of a bucket; yields rows of `STATUS_SCHEMA`.
+        bucket_of: The bucket of each row, which is computed again; null for rows that go nowhere.
+    """
+
+    write: PartitionFunction
+    bucket_of: RowNumbers
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The results of the function, and a failure if rows of other buckets came.
+
+        Args:
+            task: The task.
+            batches: Rows of one bucket. Those without a key are left out, and those that go nowhere.
+        """
+        strays = 0
+
+        def own_rows() -> Iterator[pa.RecordBatch]:
+            nonlocal strays
+            for batch in map(usable_rows, batches):
+                numbers = self.bucket_of(batch.select([RECORD_KEY, PARTITION_PATH, OPERATION]))
+                is_own = pc.equal(numbers, batch.column(BUCKET))
+                count = pc.sum(is_own, min_count=0).as_py()
+                if count == batch.num_rows:
+                    yield batch
+                    continue
+                strays += batch.num_rows - is_own.null_count - count
+                yield batch.filter(is_own)
+
+        yield from self.write(task, own_rows())
+        if strays:
+            yield pack([TaskFailure("HoodieIndexException", "they came to another bucket than theirs", strays)])
 
 
 @attrs.frozen

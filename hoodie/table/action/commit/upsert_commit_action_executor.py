@@ -32,6 +32,7 @@ from hoodie.common.model.write_operation_type import HoodieTableType, WriteOpera
 from hoodie.common.model.write_status import RowsSeen, WithoutEffect
 from hoodie.common.util.shown_value import short_repr
 from hoodie.config.payload_config import MissingKeyPolicy
+from hoodie.engine.bucket_routing import BucketNumbers
 from hoodie.engine.data import HoodieData, PartitionFunction, RowNumbers
 from hoodie.engine.engine_context import Shared
 from hoodie.exception import (
@@ -276,7 +277,10 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             return None
         self._without_effect += WithoutEffect(unmatched_deletes=named.unmatched_deletes)
         place_of = partial(BucketOfNamedRow, places)
-        return self._write_in_tasks(records, named.counts, places, place_of, named.seen, True, is_kept)
+        dealer_of = partial(self._bucket_numbers, found=found)
+        return self._write_in_tasks(
+            records, named.counts, places, place_of, named.seen, True, is_kept, dealer_of=dealer_of
+        )
 
     def _write_in_tasks(
         self,
@@ -288,6 +292,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         repeats: bool,
         is_kept: bool,
         knows_positions: bool = False,
+        dealer_of: Callable[[UpsertPartitioner], BucketNumbers | None] = lambda _: None,
     ) -> HoodieWriteMetadata:
         """Send rows to the tasks of their buckets by their keys; see `_write_buckets`.
 
@@ -302,6 +307,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             repeats: Whether keys may repeat.
             is_kept: See `_execute_in_tasks`.
             knows_positions: Whether the function from keys to buckets has the positions of keys too.
+            dealer_of: Gives the buckets in terms of the engine, if it may bring rows there itself.
         """
         with self._metrics.step("build workload profile") as step:
             partitioner = self._plan_buckets(records, counts, step)
@@ -332,7 +338,16 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         place_rows = PlaceRows(bucket_of) if guesses_positions and isinstance(bucket_of, BucketOfRow) else None
         tasks = self._write_tasks(partitioner)
         statuses = self._write_by_keys(
-            records, bucket_of, buckets, tasks, handler, seen, is_kept, row_numbers, place_rows
+            records,
+            bucket_of,
+            buckets,
+            tasks,
+            handler,
+            seen,
+            is_kept,
+            row_numbers,
+            place_rows,
+            dealer_of(partitioner),
         )
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 

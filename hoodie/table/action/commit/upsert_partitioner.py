@@ -23,8 +23,9 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import BUCKET, CURRENT_FILE_ID, PARTITION_PATH, RECORD_KEY, reserved_field
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.engine.bucket_routing import InsertRouting, WeightedBuckets
+from hoodie.engine.bucket_routing import BucketNumbers, BucketRouting, InsertRouting, WeightedBuckets
 from hoodie.exception import HoodieIndexException
+from hoodie.index.bucket.bucket_identifier import bucket_of_file_id
 from hoodie.io.base_file_handle import FULL_SHARE
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.partition_path_encoding import unescape_path_name
@@ -220,6 +221,24 @@ class UpsertPartitioner:
         labels = [unescape_path_name(path) if key_generator.url_encode else path for path in paths]
         dealt = dict(zip(labels, paths.values(), strict=True))
         return InsertRouting(columns, dealt) if len(dealt) == len(paths) else None
+
+    def bucket_numbers(self, routing: BucketRouting, key_generator: KeyGenerator) -> BucketNumbers | None:
+        """The numbers of all buckets, for an engine that makes keys itself, where the index names file groups.
+
+        None where two partition paths are equal before they are escaped, or a file group is of no bucket.
+
+        Args:
+            routing: The rule of the index.
+            key_generator: Makes the keys of the rows.
+        """
+        numbers: dict[str, dict[int, int]] = {}
+        paths: dict[str, str] = {}
+        for (path, file_id), number in self._update_buckets.items():
+            label, bucket = unescape_path_name(path) if key_generator.url_encode else path, bucket_of_file_id(file_id)
+            if bucket is None or bucket >= routing.num_buckets or paths.setdefault(label, path) != path:
+                return None
+            numbers.setdefault(label, {})[bucket] = number
+        return BucketNumbers(routing, numbers)
 
     def _assign(self, profile: WorkloadProfile) -> None:
         """One UPDATE bucket for each file group that holds an incoming key, then the buckets of inserts.
