@@ -411,7 +411,7 @@ class BaseCommitActionExecutor(ABC):
 
         Args:
             partitioner: The buckets.
-            found: What `_count_by_names` counted.
+            found: The counts of `_count_by_names`.
         """
         routing = self._bucket_routing
         if routing is None or self._key_generator is None or pc.any(found["has_odd_keys"]).as_py():

@@ -99,7 +99,7 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
         Args:
             records: The rows.
             partitioner: The buckets.
-            found: What the first reading counted.
+            found: The counts of the first reading, as `COUNTS`.
             named: The same by place.
             places: The shared `Locations` where the index names file groups.
 
