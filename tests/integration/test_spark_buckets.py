@@ -278,8 +278,8 @@ def test_a_part_of_an_input_by_sparks_own_hash_is_dealt_evenly(spark: SparkSessi
     assert counts == pytest.approx([200] * 10, abs=80)
 
 
-KEYS = ["k1", "k2", "ünïcode", "x" * 300, "a:b", "a,b", "", "2024-01-02", *(f"trip-{number}" for number in range(200))]
-ODD_KEYS = ["a:b,c", "id:1,x:2"]
+TEXTS = ["k1", "k2", "ünïcode", "x" * 300, "a:b", "a,b", "", "2024-01-02", *(f"trip-{number}" for number in range(200))]
+ODD_TEXTS = ["a:b,c", "id:1,x:2"]
 
 
 @pytest.mark.parametrize("hash_fields", [("id",), ("id", "day"), ("day",)], ids=",".join)
@@ -289,7 +289,7 @@ def test_rows_are_numbered_by_their_buckets_as_python_does(
 ) -> None:
     schema = pa.schema([("id", pa.string()), ("day", pa.int64()), ("p", pa.string())])
     # Releases of Hudi differ in composite keys of values with commas.
-    usable = [key for key in KEYS if key and not (is_composite and "," in key)]
+    usable = [key for key in TEXTS if key and not (is_composite and "," in key)]
     rows = [(key, number % 3, f"p{number % 2}") for number, key in enumerate(usable)]
     names = ("id", "day") if is_composite else ("id",)
     fields = hash_fields if is_composite else ("id",)
@@ -310,7 +310,7 @@ def test_rows_are_numbered_by_their_buckets_as_python_does(
     assert not rule.has_odd_keys(pa.array([], pa.string()))
 
 
-@pytest.mark.parametrize("key", ODD_KEYS)
+@pytest.mark.parametrize("key", ODD_TEXTS)
 def test_a_row_whose_bucket_only_python_computes_has_no_number(spark: SparkSession, key: str) -> None:
     schema = pa.schema([("id", pa.string())])
     rule = BucketRouting(KeyColumns(("id",), False, (), False), ("id",), 4)
