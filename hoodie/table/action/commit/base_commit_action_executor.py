@@ -80,7 +80,7 @@ from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
 from hoodie.table.action.commit.merge_on_read_bucket_handler import MergeOnReadBucketHandler
 from hoodie.table.action.commit.merge_on_read_partitioner import AppendedRecords, MergeOnReadPartitioner
 from hoodie.table.action.commit.missing_keys import FirstRows
-from hoodie.table.action.commit.named_rows import COUNTS, CountNamed, OwnInserts, OwnRows
+from hoodie.table.action.commit.named_rows import COUNTS, CountNamed, OwnInserts, OwnRows, added_up
 from hoodie.table.action.commit.record_size_sampler import measure_record_size
 from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
 from hoodie.table.action.commit.two_readings import CountRows, InputReadOtherwise, check_rows_seen, usable_rows
@@ -370,8 +370,9 @@ class BaseCommitActionExecutor(ABC):
             routing: See `CountNamed`.
         """
         incoming = records.select([RECORD_KEY, PARTITION_PATH, OPERATION])
-        found = incoming.map_partitions_with_index(CountNamed(places, routing), COUNTS).collect()
-        assert found is not None
+        by_task = incoming.map_partitions_with_index(CountNamed(places, routing), COUNTS).collect()
+        assert by_task is not None
+        found = added_up(by_task)
         step.count(records=sum(found["count"].to_pylist()))
         self._refuse_rows_without_key(records, found)
         return found

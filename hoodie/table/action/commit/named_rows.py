@@ -42,12 +42,14 @@ COUNTS = pa.schema(
         (RECORD_KEY, pa.string()),
         ("is_delete", pa.bool_()),
         ("count", pa.int64()),
-        ("fingerprint", pa.binary()),
+        ("fingerprint", pa.int64()),
         ("has_odd_keys", pa.bool_()),
     ]
 )
-"""For each place: its rows, one of their keys, their fingerprint, and whether rows that were counted together with them
-have keys whose bucket only tasks compute. Rows without a key have no place."""
+"""For each place: its rows, one of their keys, their fingerprint as a signed number, and whether rows that were counted
+together with them have keys whose bucket only tasks compute. Rows without a key have no place."""
+HELD_COUNTS = 1 << 16
+"""The counts that a task holds at least before it adds them up."""
 
 
 _Place = tuple[str, str | None, str | None]
@@ -67,12 +69,24 @@ class CountNamed:
     routing: BucketRouting | None = None
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of `COUNTS`; a place may have several.
+        """Rows of `COUNTS`, one for each place.
 
         Args:
             task: The task.
             batches: Record key, partition path and operation; the path is null where a row has no key.
         """
+        held: list[pa.RecordBatch] = []
+        limit = HELD_COUNTS
+        for counts in self._counts_of_batches(batches):
+            held.append(counts)
+            if sum(one.num_rows for one in held) > limit:
+                held = added_up(pa.Table.from_batches(held)).to_batches()
+                limit = max(HELD_COUNTS, 2 * sum(one.num_rows for one in held))
+        if held:
+            yield from added_up(pa.Table.from_batches(held)).to_batches()
+
+    def _counts_of_batches(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of `COUNTS`, one for each place of a batch."""
         locations: Locations = self.locations.value
         for batch in batches:
             usable = batch.filter(pc.is_valid(batch.column(PARTITION_PATH)))
@@ -98,10 +112,24 @@ class CountNamed:
                 *(tagged.column(name).take(firsts) for name in (PARTITION_PATH, CURRENT_FILE_ID, RECORD_KEY)),
                 pa.array(is_delete[order[starts]]),
                 pa.array(np.diff(np.append(starts, len(order)))),
-                pa.array([int(value).to_bytes(8, "little") for value in sums], pa.binary()),
+                pa.array(sums.view(np.int64)),
                 pa.array([has_odd_keys] * len(starts)),
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=COUNTS)
+
+
+def added_up(counts: pa.Table) -> pa.Table:
+    """Counts with one row for each place.
+
+    Args:
+        counts: Rows of `COUNTS`.
+    """
+    places = (PARTITION_PATH, CURRENT_FILE_ID, "is_delete")
+    # Sums of fingerprints may overflow, which Arrow allows.
+    added = (("count", "sum"), ("fingerprint", "sum"), ("has_odd_keys", "any"), (RECORD_KEY, "one"))
+    grouped = counts.group_by(list(places), use_threads=False).aggregate(list(added))
+    names = {name: f"{name}_{function}" for name, function in added}
+    return grouped.select([names.get(name, name) for name in COUNTS.names]).rename_columns(COUNTS.names).cast(COUNTS)
 
 
 @attrs.frozen(eq=False)
@@ -131,8 +159,7 @@ class NamedCounts:
         rows: dict[_Place, list[tuple[bool, int, int]]] = {}
         for row, place in zip(found.to_pylist(), placed, strict=True):
             key = (place[PARTITION_PATH], place[CURRENT_FILE_ID], place[CURRENT_INSTANT_TIME])
-            number = int.from_bytes(row["fingerprint"], "little")
-            rows.setdefault(key, []).append((row["is_delete"], row["count"], number))
+            rows.setdefault(key, []).append((row["is_delete"], row["count"], row["fingerprint"]))
         return cls._of_places(rows)
 
     @classmethod
@@ -149,8 +176,7 @@ class NamedCounts:
             return attrs.evolve(cls.of(upserts, locations), unmatched_deletes=deletes)
         rows: dict[_Place, list[tuple[bool, int, int]]] = {}
         for row in upserts.to_pylist():
-            number = int.from_bytes(row["fingerprint"], "little")
-            rows.setdefault((row[PARTITION_PATH], None, None), []).append((False, row["count"], number))
+            rows.setdefault((row[PARTITION_PATH], None, None), []).append((False, row["count"], row["fingerprint"]))
         return attrs.evolve(cls._of_places(rows), unmatched_deletes=deletes)
 
     @classmethod
