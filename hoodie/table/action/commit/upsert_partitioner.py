@@ -363,6 +363,6 @@ class UpsertPartitioner:
 
         Args:
             file_slice: The latest slice of the file group.
-            count: The number of changes.
+            count: The number of changes, among them the new rows of an index that names file groups.
         """
-        return file_slice.sole_base_file.size_bytes
+        return file_slice.sole_base_file.size_bytes + count * self.record_size

@@ -100,6 +100,13 @@ def test_the_largest_bucket_is_the_first() -> None:
     assert dealt.assigner()(batch(1, ["a"])).column(BUCKET).to_pylist() == [1]
 
 
+def test_a_bucket_counts_the_bytes_of_its_file_and_of_its_rows() -> None:
+    """Where an index names file groups, new rows are in buckets of updates."""
+    dealt = partitioner(0, file_slice("f", 900), file_slice("g", 500), updates={"f": 2, "g": 100})
+    assert [bucket.file_id for bucket in dealt.buckets] == ["g", "f"]
+    assert dealt.bucket_bytes == [500 + 1000, 900 + 20]
+
+
 def test_a_bucket_that_has_updates_takes_inserts_too() -> None:
     dealt = partitioner(5, file_slice("small", 400), updates={"small": 3})
     assert len(dealt.buckets) == 1
