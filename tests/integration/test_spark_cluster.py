@@ -261,14 +261,24 @@ def test_an_executor_lost_between_tagging_and_writing(table: Table, monkeypatch:
     table.check()
 
 
-@pytest.mark.parametrize("operation", ["insert", "upsert"])
+@pytest.mark.parametrize(
+    ("operation", "step", "in_tasks"),
+    [
+        ("insert", "_write_buckets", False),
+        ("upsert", "_write_buckets", False),
+        ("upsert", "_indexed", True),
+        ("upsert", "_write_by_keys", True),
+    ],
+)
 def test_keys_made_anew_after_an_executor_was_lost_are_refused(
-    table: Table, monkeypatch: pytest.MonkeyPatch, operation: str
+    table: Table, monkeypatch: pytest.MonkeyPatch, operation: str, step: str, in_tasks: bool
 ) -> None:
     write(table.client(), "insert", table.rows(0, ROWS, 1))
     random_key = sf.udf(new_key, "string").asNondeterministic()
     frame = table.rows(0, ROWS, 1).withColumn("id", random_key())
-    kill_before_writing(table, monkeypatch)
+    if in_tasks:
+        monkeypatch.setattr(incoming_keys, "KEY_BYTES", -1)
+    kill_before(table, monkeypatch, step)
     with pytest.raises(HoodieWriteException, match=r"not deterministic.*checkpoint"):
         write(table.client(), operation, frame)
     table.check()
