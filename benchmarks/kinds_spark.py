@@ -87,6 +87,7 @@ class Kind:
 KINDS = {
     "upsert": Kind(),
     "joined": Kind(change=joined),
+    "joined, read twice": Kind(options={"hoodie.write.input.persist": "NEVER"}, change=joined),
     "repeated": Kind(change=repeated),
     "GLOBAL_SIMPLE": Kind(options={"hoodie.index.type": "GLOBAL_SIMPLE"}),
     "composite key": Kind(table={"record_key_fields": ["uuid", "partitionpath"]}),
