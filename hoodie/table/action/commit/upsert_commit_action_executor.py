@@ -336,18 +336,17 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         bucket_of = place_of(partitioner.assigner(drops_unknown=True))
         row_numbers = ROW_NUMBER if repeats else None
         place_rows = PlaceRows(bucket_of) if guesses_positions and isinstance(bucket_of, BucketOfRow) else None
-        tasks = self._write_tasks(partitioner)
         statuses = self._write_by_keys(
             records,
             bucket_of,
             buckets,
-            tasks,
+            self._write_tasks(partitioner),
             handler,
             seen,
-            is_kept,
-            row_numbers,
-            place_rows,
-            dealer_of(partitioner),
+            is_kept=is_kept,
+            row_numbers=row_numbers,
+            place_rows=place_rows,
+            dealer=dealer_of(partitioner),
         )
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
