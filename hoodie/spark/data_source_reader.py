@@ -25,6 +25,7 @@ from hoodie.spark.data_source_options import DataSourceOptions
 from hoodie.spark.pushed_filters import split_filters
 from hoodie.spark.spark_compatibility import pushes_filters
 from hoodie.spark.spark_types import arrow_schema, conform, schema_in_jvm, spark_schema
+from hoodie.spark.worker_start import prepare_worker
 
 
 class HoodiePartition(InputPartition):  # type: ignore[misc]
@@ -38,11 +39,12 @@ class HoodiePartition(InputPartition):  # type: ignore[misc]
         super().__init__(task)
 
     def batches(self, schema: st.StructType) -> Iterator[pa.RecordBatch]:
-        """The rows in the types of Spark.
+        """The rows in the types of Spark; called in tasks.
 
         Args:
             schema: The schema that Spark has of the source.
         """
+        prepare_worker()
         wanted = arrow_schema(schema)
         if self.value is not None:
             for batch in self.value.batches():

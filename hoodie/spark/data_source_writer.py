@@ -53,6 +53,7 @@ from hoodie.spark.data_source_options import DataSourceWriteOptions
 from hoodie.spark.spark_compatibility import streaming_query_id_of_task, was_interrupted
 from hoodie.spark.spark_steps import gathered
 from hoodie.spark.spark_types import arrow_schema, conform
+from hoodie.spark.worker_start import prepare_worker
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import normalise_path
 
@@ -187,6 +188,7 @@ class StagedWrite:
         Raises:
             HoodieNotSupportedException: They are more than a staged write takes.
         """
+        prepare_worker()
         conformed = (conform(batch, self.schema) for batch in batches)
         return self.staging.write(self._within_limit(gathered(conformed)), self.schema)
 

@@ -5,12 +5,10 @@ Hudi: org.apache.spark.sql.adapter.BaseSpark3Adapter, for the versions of Spark 
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import re
 import sys
-import zipimport
 from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -36,7 +34,6 @@ _INTERRUPTED = re.compile(
     r"OPERATION_ABANDONED"
 )
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
-_SPARK_ARCHIVE = re.compile(r"pyspark\.zip|py4j-[^/]*\.zip|spark-core_[^/]*\.jar")
 
 
 def spark_context(spark: SparkSession) -> SparkContext | None:
@@ -260,27 +257,3 @@ def pushes_filters() -> bool:
     """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PUSHDOWN_WORKER in sys.modules or getattr(main, "name", None) == _PUSHDOWN_WORKER
-
-
-def prepare_worker() -> None:
-    """Make the tasks that follow in this Python worker start faster; called in tasks.
-
-    Before each task PySpark drops the import caches. Then Python reads the directories of ``pyspark.zip`` and of
-    Spark's other archives on the path again, once for each package imported from them. After each task PySpark collects
-    garbage over all modules. Both together took about 0.2 s per task. Spark's own archives do not change during the
-    life of a worker, so this function lets their importers keep what they have read. It also excludes the modules
-    loaded so far from garbage collection. Archives that users add are read again as before.
-    """
-    fresh = False
-    for path, importer in sys.path_importer_cache.items():
-        if not isinstance(importer, zipimport.zipimporter) or not _SPARK_ARCHIVE.search(path):
-            continue
-        if "invalidate_caches" not in vars(importer):
-            vars(importer)["invalidate_caches"] = _keep_caches
-            fresh = True
-    if fresh:
-        gc.freeze()
-
-
-def _keep_caches() -> None:
-    """Do nothing."""

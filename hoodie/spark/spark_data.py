@@ -35,7 +35,6 @@ from hoodie.spark.spark_compatibility import (
     collect_arrow,
     ints_literal,
     partition_count,
-    prepare_worker,
     repartition_by_number,
     spark_context,
 )
@@ -58,6 +57,7 @@ from hoodie.spark.spark_steps import (
     gathered,
 )
 from hoodie.spark.spark_types import arrow_schema, conform, quoted, spark_schema
+from hoodie.spark.worker_start import prepare_worker
 
 CLIENT_BYTES = 1 << 20
 """The most Arrow bytes that a Spark Connect client collects instead of leaving them to Spark.

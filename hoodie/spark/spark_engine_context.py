@@ -37,7 +37,6 @@ from hoodie.spark.spark_compatibility import (
     check_running,
     is_frame,
     is_stopped,
-    prepare_worker,
     spark_context,
 )
 from hoodie.spark.spark_data import SparkData, hoodie_errors
@@ -45,6 +44,7 @@ from hoodie.spark.spark_jobs import described_job, draws_progress
 from hoodie.spark.spark_plans import rereading_of
 from hoodie.spark.spark_steps import task_identity
 from hoodie.spark.spark_types import arrow_schema, spark_schema
+from hoodie.spark.worker_start import prepare_worker
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -16,8 +16,8 @@ from hoodie.engine.data import BatchFunction, PartitionFunction, RowNumbers, Tab
 from hoodie.engine.fingerprint import fingerprint
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException
-from hoodie.spark.spark_compatibility import prepare_worker
 from hoodie.spark.spark_types import conform, schema_in_jvm
+from hoodie.spark.worker_start import prepare_worker
 
 BATCH_ROWS = 1 << 16
 """Small batches are combined up to this number of rows before a function sees them: Spark's default is 10,000."""

@@ -4,12 +4,13 @@ import datetime
 import importlib
 import os
 import random
+import socket
 import sys
 import threading
 import uuid
 import zipfile
 import zipimport
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -484,6 +485,25 @@ def loud_importers(task: TaskIdentity, item: int) -> list[str]:
         for path, importer in sys.path_importer_cache.items()
         if isinstance(importer, zipimport.zipimporter) and "invalidate_caches" not in vars(importer)
     ]
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="other systems acknowledge packets in other ways")
+def test_workers_acknowledge_the_next_task_before_they_answer(context: HoodieSparkEngineContext) -> None:
+    context.run_tasks(list(range(8)), identity)
+    later = context.spark.range(0, 8, 1, 8).mapInArrow(acknowledges_at_once, "at_once int")
+    assert [row.at_once for row in later.collect()] == [1] * 8
+
+
+def acknowledges_at_once(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Whether this worker acknowledges packets of the JVM at once, 1 or 0: a task that does not know hoodie."""
+    frame = sys._getframe()
+    while frame.f_code.co_name != "worker":
+        assert frame.f_back is not None
+        frame = frame.f_back
+    at_once = frame.f_locals["sock"].getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)
+    for _ in batches:
+        pass
+    yield pa.RecordBatch.from_pydict({"at_once": pa.array([at_once], pa.int32())})
 
 
 def test_archives_that_users_add_are_seen_by_running_workers(context: HoodieSparkEngineContext, tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidat
 from hoodie.common.data.nullability import nullable_schema
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieStreamerException, HoodieTransformException
-from hoodie.spark.spark_compatibility import check_running, collect_arrow, is_frame, prepare_worker
+from hoodie.spark.spark_compatibility import check_running, collect_arrow, is_frame
 from hoodie.spark.spark_data import hoodie_errors
 from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
 from hoodie.spark.spark_types import arrow_schema, conform, schema_in_jvm, spark_schema
+from hoodie.spark.worker_start import prepare_worker
 from hoodie.utilities.ingestion.error_event import ERROR_SCHEMA
 from hoodie.utilities.ingestion.error_spool import ErrorSpool
 from hoodie.utilities.sources.source import DecodedBatch, InputBatch, SourceRead

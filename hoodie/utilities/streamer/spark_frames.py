@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from hoodie.spark.spark_compatibility import prepare_worker
 from hoodie.spark.spark_types import arrow_schema, conform, spark_schema
+from hoodie.spark.worker_start import prepare_worker
 
 
 def map_batches(frame: DataFrame, change: Callable[[pa.Table], pa.Table]) -> DataFrame:
