@@ -132,6 +132,18 @@ class HoodieData(ABC):
         """
         return Rereading.NO
 
+    @property
+    def has_shuffles(self) -> bool:
+        """Whether `shuffled` does something."""
+        return False
+
+    def shuffled(self) -> HoodieData:
+        """The same rows, once what an engine moves between tasks for them was moved. An action.
+
+        Reading them again does not move it again, so it may be cheap then. An engine may join small partitions.
+        """
+        return self
+
     @abstractmethod
     def select(self, columns: Sequence[str]) -> HoodieData:
         """Select these columns, in this order; a `NarrowableFunction` lets the engine read less of the source."""

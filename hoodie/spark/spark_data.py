@@ -39,7 +39,7 @@ from hoodie.spark.spark_compatibility import (
     spark_context,
 )
 from hoodie.spark.spark_expressions import bucket_expressions, with_bucket_numbers, with_insert_buckets
-from hoodie.spark.spark_plans import known_to_fit, planned_bytes
+from hoodie.spark.spark_plans import after_shuffles, known_to_fit, needs_shuffles, planned_bytes
 from hoodie.spark.spark_steps import (
     FINGERPRINT,
     FINGERPRINT_FIELD,
@@ -159,6 +159,17 @@ class SparkData(HoodieData):
     @property
     def rereading(self) -> Rereading:
         return self._rereading if self._kept is None else Rereading.NO
+
+    @property
+    def has_shuffles(self) -> bool:
+        return self.rereading is Rereading.POSSIBLE and needs_shuffles(self._source)
+
+    def shuffled(self) -> SparkData:
+        with hoodie_errors():
+            source, rereading = after_shuffles(self._source)
+        data = SparkData(source, self._source_schema, rereading=rereading)
+        data._steps = self._steps
+        return data
 
     def select(self, columns: Sequence[str]) -> SparkData:
         if self._steps:

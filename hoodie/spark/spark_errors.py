@@ -119,7 +119,10 @@ def _reason(error: Exception) -> str:
     whole = str(error)
     _, _, traceback = whole.partition("Traceback (most recent call last)")
     in_python = _PYTHON_ERROR.search(traceback)
-    causes = [in_python[0]] if in_python else [one for one in _CAUSE.findall(whole) if not _ONLY_AROUND.search(one)]
+    found = _CAUSE.findall(whole)
+    inner = [one for one in found if not _ONLY_AROUND.search(one)]
+    # A job that Spark itself gives up says why in the last line around it.
+    causes = [in_python[0]] if in_python else inner or found[-1:]
     return _shortened(" ".join([first, *causes[:1]]).strip())
 
 

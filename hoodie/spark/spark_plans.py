@@ -30,6 +30,33 @@ _DOUBTFUL = ("CURRENT_LIKE", "INVOKE", "PLAN_EXPRESSION", "PYTHON_UDF", "SCALA_U
 Spark marks every part of a plan with the kinds that it contains: to ask costs one call of the JVM, whatever the number
 of columns.
 """
+_ADAPTIVE = "AdaptiveSparkPlanExec"
+"""The physical plan of a frame that needs a shuffle or a broadcast, with adaptive execution (Spark's default)."""
+_STAGES = frozenset({"BroadcastQueryStageExec", "ShuffleQueryStageExec", "TableCacheQueryStageExec"})
+"""The results of stages that ran; they stay until nobody refers to the plan any more."""
+_LAST_OPERATORS = frozenset(
+    {
+        "AQEShuffleReadExec",
+        "BroadcastHashJoinExec",
+        "ColumnarToRowExec",
+        "FilterExec",
+        "HashAggregateExec",
+        "InMemoryTableScanExec",
+        "InputAdapter",
+        "LocalTableScanExec",
+        "ObjectHashAggregateExec",
+        "ProjectExec",
+        "ShuffledHashJoinExec",
+        "SortAggregateExec",
+        "SortExec",
+        "SortMergeJoinExec",
+        "UnionExec",
+        "WholeStageCodegenExec",
+        "WindowExec",
+        "WindowGroupLimitExec",
+    }
+)
+"""Physical operators that cost less than to keep their rows."""
 _MOST_OPERATORS = 300
 """Larger plans are not searched: each operator costs some calls of the JVM."""
 
@@ -56,6 +83,73 @@ def rereading_of(frame: DataFrame) -> Rereading:
         # The platform guards its JVM, or this version of Spark has no such methods.
         is_cheap = False
     return Rereading.CHEAP if is_cheap else Rereading.POSSIBLE
+
+
+def needs_shuffles(frame: DataFrame) -> bool:
+    """Whether `after_shuffles` has something to run.
+
+    Args:
+        frame: The rows. No job runs; Spark plans the query.
+    """
+    if spark_context(frame.sparkSession) is None:
+        return False
+    try:
+        return _class_name(_plan(frame).executedPlan()) == _ADAPTIVE
+    except (Py4JError, TypeError):
+        return False
+
+
+def after_shuffles(frame: DataFrame) -> tuple[DataFrame, Rereading]:
+    """Run all stages of a frame but its last one.
+
+    Shuffles and broadcasts are done once, however often the rows are read, and Spark joins their small partitions; it
+    does neither for rows that it keeps.
+
+    Args:
+        frame: The rows, for which `needs_shuffles` holds.
+
+    Returns:
+        The same rows, computed by the last stage; and whether to read them twice. That is cheap if the last stage has
+        joins, aggregations, windows, sorts, projections, filters and scans of Parquet or ORC files alone, and all
+        expressions are deterministic.
+    """
+    session = frame.sparkSession
+    # A query of its own: a later write of the same frame reads what its sources have by then.
+    query = _plan(frame.select("*"))
+    rows = query.toRdd()
+    found = DataFrame(session._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False), session)
+    try:
+        is_cheap = _is_repeatable(query.optimizedPlan(), session.sparkContext) and _ends_cheaply(query.executedPlan())
+    except (Py4JError, TypeError):
+        is_cheap = False
+    return found, Rereading.CHEAP if is_cheap else Rereading.POSSIBLE
+
+
+def _ends_cheaply(plan: Any) -> bool:
+    """Whether the operators after the last stages that ran are cheap.
+
+    Args:
+        plan: The adaptive plan, all stages of which ran.
+    """
+    pending = [plan.executedPlan()]
+    for _ in range(_MOST_OPERATORS):
+        if not pending:
+            return True
+        plan = pending.pop()
+        name = _class_name(plan)
+        if name in _STAGES:
+            continue
+        if name == "ResultQueryStageExec":
+            # The last stage of PySpark 4, which holds its operators.
+            pending.append(plan.plan())
+        elif name == "FileSourceScanExec":
+            if _class_name(plan.relation().fileFormat()) not in _COLUMNAR:
+                return False
+        elif name in _LAST_OPERATORS:
+            pending += _items(plan.children())
+        else:
+            return False
+    return False
 
 
 def known_to_fit(frame: DataFrame, most: int) -> bool | None:
@@ -101,7 +195,7 @@ def _stored_bytes(frame: DataFrame) -> int | None:
             if _class_name(location) != "InMemoryFileIndex":
                 return None
             total += int(location.sizeInBytes())
-        elif _class_name(leaf) == "InMemoryRelation":
+        elif _class_name(leaf) in ("InMemoryRelation", "LogicalRDD"):
             return None
         else:
             total += _size(leaf)

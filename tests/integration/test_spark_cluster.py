@@ -37,7 +37,7 @@ from hoodie import HoodieTableMetaClient, HoodieWriteConfig, HoodieWriteResult, 
 from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action
-from hoodie.exception import HoodieWriteException
+from hoodie.exception import HoodieException, HoodieWriteException
 from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
 from hoodie.table.action.commit import incoming_keys
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
@@ -768,6 +768,59 @@ def test_kept_rows_whose_keys_are_made_anew_are_written_once(
     assert found["id"].to_pylist() == found["_hoodie_record_key"].to_pylist()
     assert len(set(found["id"].to_pylist())) == found.num_rows
     assert sorted(found["fare"].to_pylist()) == sorted([row[3] for row in stored] * 2)
+
+
+@pytest.mark.metadata_table
+@every_loss
+@pytest.mark.parametrize("index", ["SIMPLE", "BUCKET"])
+def test_joined_rows_outlive_what_is_lost_under_them(
+    cluster: StandaloneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large_inputs: LargeInputs,
+    index: str, loss: Loss,
+) -> None:  # fmt: skip
+    """Their shuffles are done once, and again where they are lost."""
+    table = Table(cluster, tmp_path, monkeypatch)
+    stored = [a_row(number, 2) for number in range(ROWS)]
+    given = [a_row(number, 3) for number in range(ROWS // 2, 2 * ROWS)]
+    table.model = {row[0]: row[:4] for row in [*stored, *given]}
+    options = index_options(index)
+    counts = in_one_process(
+        table, options, rows(*stored, schema=FLAGGED), "upsert", rows(*given, schema=FLAGGED)
+    )  # fmt: skip
+    del large_inputs.kept[:]
+    loss.arrange(table, monkeypatch)
+    frame = table.in_files(given, FLAGGED)
+    result = write(table.client(**options), "upsert", frame.join(frame.select("id").hint("merge"), "id"))
+    loss.check(table)
+    assert counts_of(result) == counts
+    assert large_inputs.kept == [False]
+
+
+@every_loss
+def test_shuffled_rows_whose_keys_are_made_anew_are_written_once(
+    table: Table, monkeypatch: pytest.MonkeyPatch, large_inputs: LargeInputs, loss: Loss
+) -> None:
+    """The caller wants them to be read twice; shuffles that are lost are done again with other keys, or by a new call
+    where Spark sees that they differ and gives up.
+    """
+    given = [a_row(number, 1)[:4] for number in range(ROWS)]
+    random_key = sf.udf(new_key, "string").asNondeterministic()
+    frame = table.in_files(given).withColumn("id", random_key()).repartition(3, "fare")
+    loss.arrange(table, monkeypatch)
+    try:
+        result = write(table.client(write_input_persist="NEVER"), "upsert", frame)
+    except HoodieException as error:
+        assert "a shuffle map stage with indeterminate output was failed and retried" in str(error).lower()
+        assert not table.commits()
+        result = write(table.client(write_input_persist="NEVER"), "upsert", frame)
+    assert table.has_struck
+    assert result.inserted_count == ROWS
+    (table.signals / "release").touch()
+    time.sleep(1 if loss is Loss.ATTEMPT else 0)
+    table.check_files()
+    found = hoodie.read_table(str(table.path), columns=["id", "fare", "_hoodie_record_key"])
+    assert found["id"].to_pylist() == found["_hoodie_record_key"].to_pylist()
+    assert len(set(found["id"].to_pylist())) == found.num_rows
+    assert sorted(found["fare"].to_pylist()) == sorted(row[3] for row in given)
 
 
 SERVICES = {

@@ -32,6 +32,13 @@ Caused by: org.apache.spark.SparkException: Job aborted due to stage failure
 \tat org.apache.spark.scheduler.DAGScheduler.failJobAndIndependentStages(DAGScheduler.scala:2856)
 Caused by: java.io.FileNotFoundException: File f.parquet does not exist
 """.partition(": ")[2]
+GIVEN_UP = (
+    LOST_FILE.partition("Caused by: java.io")[0].rstrip()
+    + """
+Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: A shuffle map stage was retried
+\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:4568)
+"""
+)
 NO_MEMORY = OURS.replace("ZeroDivisionError: division by zero", "MemoryError")
 
 
@@ -53,6 +60,7 @@ def told(text: str) -> HoodieException:
         (OURS, HoodieException, "write buckets (4): Spark failed: An exception was thrown"),
         (OURS, HoodieException, "trace below. ZeroDivisionError: division by zero; nothing was committed"),
         (LOST_FILE, HoodieException, "awaitResult: java.io.FileNotFoundException: File f.parquet does not exist; not"),
+        (GIVEN_UP, HoodieException, "stage failure: A shuffle map stage was retried; nothing was committed"),
         (NO_MEMORY, HoodieException, "had no memory left (MemoryError); nothing was committed. Raise spark.executor."),
         ("[SPARK_JOB_CANCELLED] Job 7 cancelled part of ...", HoodieWriteException, "its Spark jobs were cancelled"),
         ("[OPERATION_CANCELED] Operation has been canceled", HoodieWriteException, "its Spark jobs were cancelled"),

@@ -515,9 +515,11 @@ class BaseCommitActionExecutor(ABC):
             self._without_effect += WithoutEffect(kept=number - new_count)
         return tagged.map_batches(_NotFound(tuple(records.schema.names)), records.schema), counts, new_count
 
-    @staticmethod
-    def _limited(records: HoodieData, parallelism: int) -> HoodieData:
-        """The records in at most ``parallelism`` tasks; with 0, in as many tasks as they come in."""
+    def _limited(self, records: HoodieData, parallelism: int) -> HoodieData:
+        """The records, their shuffles done, in at most ``parallelism`` tasks; with 0, in as many as they come in."""
+        if records.has_shuffles:
+            with self._metrics.step("shuffle the input"):
+                records = records.shuffled()
         return records.coalesce(parallelism) if parallelism else records
 
     def _plan_buckets(
