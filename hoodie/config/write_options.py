@@ -177,8 +177,8 @@ class HoodieWriteOptions(PropertyGroup):
     )
     """Spark only: whether an upsert, insert or delete keeps its input with `persist()` between reading its keys and
     writing its rows. AUTO: not where reading again costs less: Parquet and ORC files with filters and projections,
-    joins and aggregations, whose shuffles are done once, and rows that you have cached. NEVER: only where the write cannot do without. If a second reading finds other keys than
-    the first, the input is read anew and kept."""
+    joins and aggregations, whose shuffles are done once, and rows that you have cached. NEVER: only where the write
+    cannot do without. If a second reading finds other keys than the first, the input is read anew and kept."""
     insert_shuffle_parallelism: int = property_field("hoodie.insert.shuffle.parallelism", _PARALLELISM, 0)
     """The number of shuffle partitions of insert; with 0 as many as the input has."""
     upsert_shuffle_parallelism: int = property_field("hoodie.upsert.shuffle.parallelism", _PARALLELISM, 0)
