@@ -573,12 +573,11 @@ class TestInserts:
     @pytest.mark.parametrize(
         "properties",
         [
-            {"hoodie.combine.before.insert": "true"},
+            {"index_type": "GLOBAL_SIMPLE", "hoodie.combine.before.insert": "true"},
             {"hoodie.datasource.insert.dup.policy": "drop"},
             {"hoodie.write.input.persist": "ALWAYS"},
-            {"index_type": "BUCKET", "hoodie.bucket.index.num.buckets": 2, "hoodie.combine.before.insert": "true"},
         ],
-        ids=["combined", "known keys", "always", "combined, buckets"],
+        ids=["combined across partitions", "known keys", "always"],
     )
     def test_rows_that_are_looked_at_before_they_are_written_are_kept(
         self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], properties: dict[str, Any]
@@ -589,6 +588,74 @@ class TestInserts:
             writer.insert(source)
         assert kept
         assert {row[0] for row in read_trips(path)} == {"a", "b", "c"}
+
+
+COMBINED = {"hoodie.combine.before.insert": "true"}
+IN_BUCKETS = {"index_type": "BUCKET", "hoodie.bucket.index.num.buckets": 2}
+
+
+class TestCombinedInserts:
+    """What is combined by the tasks that write is what is combined of rows that are kept."""
+
+    @pytest.mark.parametrize(
+        ("operation", "options"),
+        [("insert", {"index_type": "SIMPLE", **SMALL_FILES}), ("insert", IN_BUCKETS), ("bulk_insert", IN_BUCKETS)],
+        ids=["insert", "insert, buckets", "bulk insert, buckets"],
+    )
+    @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+    def test_of_repeated_keys_the_newest_is_inserted(
+        self,
+        spark: SparkSession,
+        tmp_path: Path,
+        kept: list[SparkData],
+        table_type: str,
+        operation: str,
+        options: dict[str, Any],
+    ) -> None:
+        """Keys repeat within and across files, also with equal ordering values; some are stored already."""
+        first = [(f"k{i:02}", "xy"[i % 2], 1, float(i)) for i in range(40)]
+        # Some keys have rows in a second partition, where they are other rows.
+        again = [(f"k{i % 50:02}", "z" if i > 150 else "xy"[i % 2], i // 70, float(i)) for i in range(20, 160)]
+        source = spark.read.parquet(str(files(tmp_path / "again", *again)))
+        found = {}
+        for way in ("ALWAYS", "AUTO"):
+            path = init_table(tmp_path / way, table_type=table_type)
+            del kept[:]
+            with client(spark, path, **options, **COMBINED, **{"hoodie.write.input.persist": way}) as writer:
+                writer.insert(spark.createDataFrame(first, source.schema))
+                before = len(kept)
+                result = getattr(writer, operation)(source)
+            assert len(kept) == before + (way == "ALWAYS"), way
+            counts = (result.inserted_count, result.updated_count, result.combined_count)
+            found[way] = counts, read_trips(path)
+        assert found["AUTO"] == found["ALWAYS"]
+        assert found["AUTO"][0][2] == len(again) - len({row[:2] for row in again}) > 0
+
+    def test_deletes_among_them_are_combined_too(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData]
+    ) -> None:
+        path = init_table(tmp_path / "t")
+        given = [("a", "x", 1, 1.0), ("a", "x", 2, 2.0), ("b", "x", 2, 1.0), ("b", "x", 1, 2.0), ("c", "y", 1, 1.0)]
+        deletes = sf.expr("fare = 2.0").alias("_hoodie_is_deleted")
+        source = spark.read.parquet(str(files(tmp_path / "in", *given))).select("*", deletes)
+        with client(spark, path, **COMBINED) as writer:
+            result = writer.insert(source)
+        assert kept
+        assert (result.inserted_count, result.combined_count, result.unmatched_delete_count) == (2, 2, 1)
+        assert read_trips(path) == [("b", "x", 2, 1.0), ("c", "y", 1, 1.0)]
+
+    def test_files_that_are_replaced_in_between_are_read_anew(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = init_table(tmp_path / "t")
+        folder = files(tmp_path / "in", ("a", "x", 1, 1.0), ("b", "x", 1, 1.0))
+        now = [("a", "x", 1, 1.0), ("a", "x", 2, 2.0), ("c", "y", 1, 1.0)]
+        between_readings(monkeypatch, lambda: files(folder, *now))
+        with client(spark, path, **COMBINED) as writer:
+            result = writer.insert(spark.read.parquet(str(folder)))
+        assert kept
+        assert (result.inserted_count, result.combined_count) == (2, 1)
+        assert read_trips(path) == now[1:]
 
 
 class TestInsertsIntoBuckets:

@@ -7,6 +7,7 @@ SparkBulkInsertPreppedCommitActionExecutor}.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import ClassVar
 
 import pyarrow as pa
@@ -44,7 +45,7 @@ from hoodie.execution.bulkinsert.bulk_insert_partitioner import (
 from hoodie.index.index import Locations
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
-from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
+from hoodie.table.action.commit.inserts_read_twice import InsertsReadTwice
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
 from hoodie.table.workload_profile import WorkloadProfile
@@ -55,7 +56,7 @@ MOST_TASKS_FOR_BUCKETS = 256
 """Where the input has few partitions: that many tasks write the buckets of a first bulk insert, or one for each."""
 
 
-class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
+class BulkInsertCommitActionExecutor(InsertsReadTwice):
     """Insert records into new file groups as the input comes, without counting it first; for first loads.
 
     The input is read once, as a stream, unless it is to be sorted, combined or looked up; each task keeps one file open
@@ -156,6 +157,11 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
             locations = self._table.index.locations_without_keys(self._context, self._indexed(nothing))
             if locations is not None:
                 return self._fill_buckets(records, locations, combines, by_key)
+        is_of_user = self._write_context.placement.verifies_positions
+        if policy is InsertDupPolicy.NONE and not by_key and not is_of_user:
+            written = self._without_keeping(records, partial(self._insert_reading_twice, combines=combines))
+            if written is not None:
+                return written
         kept = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
         try:
             new, counts, given = self._without_stored(kept, policy)
