@@ -45,7 +45,7 @@ from hoodie.query.table_query import TableQuery
 from hoodie.spark.merge_plan import Clause, ClauseKind, Expressions, MergeCounts, MergeRules, merged_rows
 from hoodie.spark.reader import frame_of
 from hoodie.spark.spark_compatibility import check_running, is_frame
-from hoodie.spark.spark_plans import rereading_of
+from hoodie.spark.spark_plans import in_few_tasks, rereading_of
 from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
 from hoodie.spark.spark_scan import scan_files
 from hoodie.storage.storage_options import StorageOptions
@@ -204,13 +204,13 @@ class MergeIntoWriter:
                 and rereading_of(source) < Rereading.CHEAP
             ):
                 # It is read twice, for the rows that match and for the others: both must see the same rows.
-                source = source.persist()
+                source = in_few_tasks(source).persist()
                 kept.callback(source.unpersist)
 
             def make(table: HoodieTable) -> DataFrame:
                 rules = self._rules(table.snapshot, table.index)
                 merged = merged_rows(self._rows_of(table.snapshot, is_empty=False), source, rules)
-                frame = merged.frame.persist()
+                frame = in_few_tasks(merged.frame).persist()
                 kept.callback(frame.unpersist)
                 merged = attrs.evolve(merged, frame=frame)
                 if rules.is_scanned:

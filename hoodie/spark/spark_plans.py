@@ -125,6 +125,16 @@ def after_shuffles(frame: DataFrame) -> tuple[DataFrame, Rereading]:
     return found, Rereading.CHEAP if is_cheap else Rereading.POSSIBLE
 
 
+def in_few_tasks(frame: DataFrame) -> DataFrame:
+    """The same rows, in as few partitions as adaptive execution makes of them: Spark does not do that for rows that it
+    keeps. An action if the rows need a shuffle.
+
+    Args:
+        frame: The rows, which are to be kept.
+    """
+    return after_shuffles(frame)[0] if needs_shuffles(frame) else frame
+
+
 def _ends_cheaply(plan: Any) -> bool:
     """Whether the operators after the last stages that ran are cheap.
 
