@@ -39,7 +39,7 @@ from hoodie.spark.spark_compatibility import (
     spark_context,
 )
 from hoodie.spark.spark_expressions import bucket_expressions, with_bucket_numbers, with_insert_buckets
-from hoodie.spark.spark_plans import after_shuffles, known_to_fit, needs_shuffles, planned_bytes
+from hoodie.spark.spark_plans import ShuffledQuery, known_to_fit, planned_bytes
 from hoodie.spark.spark_steps import (
     FINGERPRINT,
     FINGERPRINT_FIELD,
@@ -129,6 +129,7 @@ class SparkData(HoodieData):
         self._numbered: tuple[SparkData, str] | None = None
         self._stepped: DataFrame | None = None
         self._reads_little = False
+        self._query: ShuffledQuery | None = None
 
     @property
     def frame(self) -> DataFrame:
@@ -162,11 +163,17 @@ class SparkData(HoodieData):
 
     @property
     def has_shuffles(self) -> bool:
-        return self.rereading is Rereading.POSSIBLE and needs_shuffles(self._source)
+        if self.rereading is not Rereading.POSSIBLE:
+            return False
+        if self._query is None:
+            self._query = ShuffledQuery.of(self._source)
+        return self._query is not None
 
     def shuffled(self) -> SparkData:
+        if not self.has_shuffles or self._query is None:
+            return self
         with hoodie_errors():
-            source, rereading = after_shuffles(self._source)
+            source, rereading = self._query.run()
         data = SparkData(source, self._source_schema, rereading=rereading)
         data._steps = self._steps
         return data

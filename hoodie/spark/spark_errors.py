@@ -25,7 +25,10 @@ _OURS = re.compile(
 _OF_SPARK = re.compile(r"[/\\]pyspark(\.zip)?[/\\]")
 _MEMORY = re.compile(r"^(MemoryError|numpy\.[\w.]*MemoryError|pyarrow\.lib\.ArrowMemoryError)\b.*$", re.MULTILINE)
 _CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
-_ONLY_AROUND = re.compile(r"Exception thrown in awaitResult|Job aborted|An exception was thrown from the Python worker")
+_ONLY_AROUND = re.compile(
+    r"Exception thrown in awaitResult|Job aborted|An exception was thrown from the Python worker|"
+    r"Multiple failures (\(\d+\) )?in stage materialization"
+)
 """The texts that Spark puts around the actual error."""
 _SHOWN = 300
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import DataFrame
@@ -85,44 +86,55 @@ def rereading_of(frame: DataFrame) -> Rereading:
     return Rereading.CHEAP if is_cheap else Rereading.POSSIBLE
 
 
-def needs_shuffles(frame: DataFrame) -> bool:
-    """Whether `after_shuffles` has something to run.
+@attrs.frozen(eq=False)
+class ShuffledQuery:
+    """A query that needs shuffles or broadcasts, under adaptive execution.
 
-    Args:
-        frame: The rows. No job runs; Spark plans the query.
+    Attributes:
+        frame: The rows.
+        execution: The ``QueryExecution`` in the JVM. It is of its own: a later write of the same frame reads what its
+            sources have by then, and what the caller does with the frame is planned as ever.
     """
-    if spark_context(frame.sparkSession) is None:
-        return False
-    try:
-        return _class_name(_plan(frame).executedPlan()) == _ADAPTIVE
-    except (Py4JError, TypeError):
-        return False
 
+    frame: DataFrame
+    execution: Any
 
-def after_shuffles(frame: DataFrame) -> tuple[DataFrame, Rereading]:
-    """Run all stages of a frame but its last one.
+    @classmethod
+    def of(cls, frame: DataFrame) -> ShuffledQuery | None:
+        """The query of a frame; None if it needs no shuffles, or the JVM is out of reach.
 
-    Shuffles and broadcasts are done once, however often the rows are read, and Spark joins their small partitions; it
-    does neither for rows that it keeps.
+        Args:
+            frame: The rows. No job runs; Spark plans the query.
+        """
+        if spark_context(frame.sparkSession) is None:
+            return None
+        try:
+            execution = _plan(frame.select("*"))
+            return cls(frame, execution) if _class_name(execution.executedPlan()) == _ADAPTIVE else None
+        except (Py4JError, TypeError):
+            return None
 
-    Args:
-        frame: The rows, for which `needs_shuffles` holds.
+    def run(self) -> tuple[DataFrame, Rereading]:
+        """Run all stages but the last one.
 
-    Returns:
-        The same rows, computed by the last stage; and whether to read them twice. That is cheap if the last stage has
-        joins, aggregations, windows, sorts, projections, filters and scans of Parquet or ORC files alone, and all
-        expressions are deterministic.
-    """
-    session = frame.sparkSession
-    # A query of its own: a later write of the same frame reads what its sources have by then.
-    query = _plan(frame.select("*"))
-    rows = query.toRdd()
-    found = DataFrame(session._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False), session)
-    try:
-        is_cheap = _is_repeatable(query.optimizedPlan(), session.sparkContext) and _ends_cheaply(query.executedPlan())
-    except (Py4JError, TypeError):
-        is_cheap = False
-    return found, Rereading.CHEAP if is_cheap else Rereading.POSSIBLE
+        Shuffles and broadcasts are done once, however often the rows are read, and Spark joins their small partitions;
+        it does neither for rows that it keeps.
+
+        Returns:
+            The same rows, computed by the last stage; and whether to read them twice. That is cheap if the last stage
+            has joins, aggregations, windows, sorts, projections, filters and scans of Parquet or ORC files alone, and
+            all expressions are deterministic.
+        """
+        session, query = self.frame.sparkSession, self.execution
+        rows = query.toRdd()
+        schema = self.frame._jdf.schema()
+        found = DataFrame(session._jsparkSession.internalCreateDataFrame(rows, schema, False), session)
+        try:
+            is_fixed = _is_repeatable(query.optimizedPlan(), session.sparkContext)
+            is_cheap = is_fixed and _ends_cheaply(query.executedPlan())
+        except (Py4JError, TypeError):
+            is_cheap = False
+        return found, Rereading.CHEAP if is_cheap else Rereading.POSSIBLE
 
 
 def in_few_tasks(frame: DataFrame) -> DataFrame:
@@ -132,7 +144,8 @@ def in_few_tasks(frame: DataFrame) -> DataFrame:
     Args:
         frame: The rows, which are to be kept.
     """
-    return after_shuffles(frame)[0] if needs_shuffles(frame) else frame
+    query = ShuffledQuery.of(frame)
+    return frame if query is None else query.run()[0]
 
 
 def _ends_cheaply(plan: Any) -> bool:

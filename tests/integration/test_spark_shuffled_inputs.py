@@ -18,7 +18,7 @@ from hoodie.exception import HoodieException
 from hoodie.index.places_by_hash import HASHES
 from hoodie.spark.spark_data import SparkData
 from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
-from hoodie.spark.spark_plans import after_shuffles, needs_shuffles
+from hoodie.spark.spark_plans import ShuffledQuery
 from tests.support.table_builder import init_table, local_client, read_trips, rows, write_config
 from tests.support.table_invariants import check_table
 
@@ -73,6 +73,13 @@ def joined(frame: DataFrame) -> DataFrame:
     return frame.join(frame.select("id"), "id").select(frame.columns)
 
 
+def after_shuffles(frame: DataFrame) -> tuple[DataFrame, Rereading]:
+    """A frame's rows by its last stage, and whether they are read twice."""
+    query = ShuffledQuery.of(frame)
+    assert query is not None
+    return query.run()
+
+
 def client(spark: SparkSession, path: str, **properties: Any) -> SparkRDDWriteClient:
     return SparkRDDWriteClient(spark, write_config(path, **properties))
 
@@ -96,7 +103,6 @@ class TestPlans:
             "union": frame.distinct().union(frame),
             "today": joined(frame).where("current_date() > date'2020-01-01'"),
         }
-        assert [name for name, one in cheap.items() if not needs_shuffles(one)] == []
         found = {name: after_shuffles(one) for name, one in cheap.items()}
         assert {name: rereading for name, (_, rereading) in found.items()} == dict.fromkeys(cheap, Rereading.CHEAP)
         for name, one in cheap.items():
@@ -122,8 +128,8 @@ class TestPlans:
         )
 
     def test_frames_without_a_shuffle_are_left_as_they_are(self, spark: SparkSession, frame: DataFrame) -> None:
-        assert not needs_shuffles(frame)
-        assert not needs_shuffles(spark.createDataFrame([("a",)], "id string"))
+        assert ShuffledQuery.of(frame) is None
+        assert ShuffledQuery.of(spark.createDataFrame([("a",)], "id string")) is None
         assert not HoodieSparkEngineContext(spark).to_data(frame).has_shuffles
 
     def test_a_platform_that_guards_its_jvm_keeps_the_input(
@@ -133,7 +139,7 @@ class TestPlans:
             raise Py4JError("method queryExecution() is not on the list")
 
         monkeypatch.setattr("hoodie.spark.spark_plans._plan", refused)
-        assert not needs_shuffles(joined(frame))
+        assert ShuffledQuery.of(joined(frame)) is None
 
     def test_small_partitions_are_joined(self, spark: SparkSession, frame: DataFrame) -> None:
         before = spark.conf.get("spark.sql.shuffle.partitions")

@@ -39,6 +39,13 @@ Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: A 
 \tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:4568)
 """
 )
+BOTH_SIDES = """An error occurred while calling o1.toRdd.
+: org.apache.spark.SparkException: [STAGE_MATERIALIZATION_MULTIPLE_FAILURES] Multiple failures (2) in stage materialization:
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.multipleFailures(QueryExecutionErrors.scala:2011)
+\tSuppressed: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed
+Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 0.0 failed
+Caused by: org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] no such fare
+""".partition(": ")[2]  # noqa: E501
 NO_MEMORY = OURS.replace("ZeroDivisionError: division by zero", "MemoryError")
 
 
@@ -60,6 +67,7 @@ def told(text: str) -> HoodieException:
         (OURS, HoodieException, "write buckets (4): Spark failed: An exception was thrown"),
         (OURS, HoodieException, "trace below. ZeroDivisionError: division by zero; nothing was committed"),
         (LOST_FILE, HoodieException, "awaitResult: java.io.FileNotFoundException: File f.parquet does not exist; not"),
+        (BOTH_SIDES, HoodieException, "SparkRuntimeException: [USER_RAISED_EXCEPTION] no such fare; nothing was"),
         (GIVEN_UP, HoodieException, "stage failure: A shuffle map stage was retried; nothing was committed"),
         (NO_MEMORY, HoodieException, "had no memory left (MemoryError); nothing was committed. Raise spark.executor."),
         ("[SPARK_JOB_CANCELLED] Job 7 cancelled part of ...", HoodieWriteException, "its Spark jobs were cancelled"),
