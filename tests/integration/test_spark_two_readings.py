@@ -20,7 +20,7 @@ import hoodie.spark
 from hoodie import SparkRDDWriteClient
 from hoodie.common.model.record_columns import BUCKET, ROW_NUMBER
 from hoodie.engine.data import Rereading
-from hoodie.exception import HoodieException, HoodieKeyException
+from hoodie.exception import HoodieDuplicateKeyException, HoodieException, HoodieKeyException
 from hoodie.index.index import IndexedTable
 from hoodie.index.places_by_hash import HASHES, LocatedKeys
 from hoodie.index.recordindex.record_index import HoodieRecordIndex
@@ -577,7 +577,7 @@ class TestInserts:
             {"hoodie.datasource.insert.dup.policy": "drop"},
             {"hoodie.write.input.persist": "ALWAYS"},
         ],
-        ids=["combined across partitions", "known keys", "always"],
+        ids=["combined across partitions", "known and repeated keys", "always"],
     )
     def test_rows_that_are_looked_at_before_they_are_written_are_kept(
         self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], properties: dict[str, Any]
@@ -656,6 +656,71 @@ class TestCombinedInserts:
         assert kept
         assert (result.inserted_count, result.combined_count) == (2, 1)
         assert read_trips(path) == now[1:]
+
+
+class TestInsertsOfNewKeys:
+    """What is inserted of rows whose known keys are dropped is what is inserted of rows that are kept."""
+
+    DROP: ClassVar = {"hoodie.datasource.insert.dup.policy": "drop"}
+    STORED = tuple((f"k{i:02}", "xy"[i % 2], 1, float(i)) for i in range(30))
+    GIVEN = tuple((f"k{i:02}", "xyz"[i % 2 if i < 50 else 2], 5, -1.0) for i in range(20, 60))
+
+    @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+    @pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_SIMPLE"])
+    @pytest.mark.parametrize("in_tasks", ["keys at hand"], indirect=True)
+    def test_known_keys_are_dropped(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], table_type: str, index: str
+    ) -> None:
+        """Deletes go nowhere, whether their keys are known or not."""
+        deletes = sf.expr("cast(substr(id, 2) as int) % 9 = 0").alias("_hoodie_is_deleted")
+        source = spark.read.parquet(str(files(tmp_path / "in", *self.GIVEN))).select("*", deletes)
+        found = {}
+        for way in ("ALWAYS", "AUTO"):
+            path = init_table(tmp_path / way, table_type=table_type)
+            options = {**self.DROP, "index_type": index, "hoodie.write.input.persist": way}
+            with client(spark, path, **options) as writer:
+                writer.insert(spark.createDataFrame(list(self.STORED), spark.read.parquet(str(tmp_path / "in")).schema))
+                before = len(kept)
+                result = writer.insert(source)
+            assert len(kept) == before + (way == "ALWAYS"), way
+            counts = (result.inserted_count, result.kept_count, result.unmatched_delete_count, result.combined_count)
+            found[way] = counts, read_trips(path)
+            check_table(path)
+        assert found["AUTO"] == found["ALWAYS"]
+        new = [row for row in self.GIVEN[10:] if int(row[0][1:]) % 9]
+        assert found["AUTO"] == ((len(new), 10, 30 - len(new), 0), sorted([*self.STORED, *new]))
+
+    @pytest.mark.parametrize("in_tasks", ["keys at hand"], indirect=True)
+    def test_known_keys_are_refused(self, spark: SparkSession, tmp_path: Path, kept: list[SparkData]) -> None:
+        path = init_table(tmp_path / "t")
+        with local_client(path) as writer:
+            writer.insert(rows(*self.STORED))
+        source = spark.read.parquet(str(files(tmp_path / "in", *self.GIVEN)))
+        with client(spark, path, **{"hoodie.datasource.insert.dup.policy": "fail"}) as writer:
+            with pytest.raises(HoodieDuplicateKeyException, match="the keys of 10 of the records to insert are in the"):
+                writer.insert(source)
+            assert writer.insert(source.where("id >= 'k30'")).inserted_count == 30
+        assert not kept
+        assert read_trips(path) == sorted([*self.STORED, *self.GIVEN[10:]])
+
+    @pytest.mark.parametrize("in_tasks", ["keys at hand"], indirect=True)
+    @pytest.mark.parametrize(
+        "now", [(("k01", "y", 9, 9.0), ("n1", "x", 9, 9.0)), (("n2", "x", 9, 9.0),), (("n1", "x", 9, 9.0),)],
+        ids=["another known key", "another new key", "one less"],
+    )  # fmt: skip
+    def test_files_that_are_replaced_in_between(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], monkeypatch: pytest.MonkeyPatch, now: Any
+    ) -> None:
+        path = init_table(tmp_path / "t")
+        with local_client(path) as writer:
+            writer.insert(rows(*self.STORED))
+        folder = files(tmp_path / "in", ("k02", "x", 9, 9.0), ("n1", "x", 9, 9.0), parts=1)
+        between_readings(monkeypatch, lambda: files(folder, *now, parts=1))
+        with client(spark, path, **self.DROP) as writer:
+            writer.insert(spark.read.parquet(str(folder)))
+        is_stored = {row[:2] for row in self.STORED}
+        assert read_trips(path) == sorted([*self.STORED, *(row for row in now if row[:2] not in is_stored)])
+        check_table(path)
 
 
 class TestInsertsIntoBuckets:

@@ -505,15 +505,19 @@ class BaseCommitActionExecutor(ABC):
                 tagged = self._table.index.tag_location(records, self._context, indexed)
                 new_count = number if policy is InsertDupPolicy.FAIL else None
                 matches = _found_rows(tagged.count_by([CURRENT_FILE_ID])) if policy is InsertDupPolicy.FAIL else 0
+        self._refuse_known_keys(policy, matches)
+        if new_count is not None:
+            self._without_effect += WithoutEffect(kept=number - new_count)
+        return tagged.map_batches(NotFound(tuple(records.schema.names)), records.schema), counts, new_count
+
+    def _refuse_known_keys(self, policy: InsertDupPolicy, matches: int) -> None:
+        """Fail an insert of rows whose key is in the table, if the policy says so."""
         if policy is InsertDupPolicy.FAIL and matches:
             raise HoodieDuplicateKeyException(
                 f"the keys of {matches} of the records to {self.operation.value.lower()} are in the table; nothing was "
                 "written. Give hoodie.datasource.insert.dup.policy=drop to pass over them, none to add them again, or "
                 "upsert them"
             )
-        if new_count is not None:
-            self._without_effect += WithoutEffect(kept=number - new_count)
-        return tagged.map_batches(_NotFound(tuple(records.schema.names)), records.schema), counts, new_count
 
     def _limited(self, records: HoodieData, parallelism: int) -> HoodieData:
         """The records, their shuffles done, in at most ``parallelism`` tasks; with 0, in as many as they come in."""
@@ -707,7 +711,7 @@ class CombineByRecordKey:
 
 
 @attrs.frozen
-class _NotFound:
+class NotFound:
     """Tagged rows whose key is not in the table, in the columns that they came with."""
 
     columns: tuple[str, ...]

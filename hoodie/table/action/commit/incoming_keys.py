@@ -73,6 +73,26 @@ class IncomingKeys:
         """
         return self._split(pa.array(~DropDeleted(is_global).is_deleted(self.table)))
 
+    def not_found(self, locations: Locations) -> tuple[IncomingKeys, int]:
+        """The rows to insert whose key has no location, and the number of rows whose key has one.
+
+        Args:
+            locations: The locations of the keys.
+        """
+        tagged = [locations.tag(batch) for batch in self.table.combine_chunks().to_batches()]
+        is_new = [batch.column(CURRENT_FILE_ID).is_null() for batch in tagged]
+        found = sum(len(one) - (pc.sum(one).as_py() or 0) for one in is_new)
+        new = [
+            batch.filter(pc.and_(one, pc.equal(batch.column(OPERATION), int(RecordOperation.UPSERT))))
+            for batch, one in zip(tagged, is_new, strict=True)
+        ]
+        names = self.table.schema.names
+        return IncomingKeys(pa.Table.from_batches([batch.select(names) for batch in new], self.table.schema)), found
+
+    def seen(self) -> RowsSeen:
+        """A fingerprint of the rows, as the tasks that write them see them."""
+        return sum(map(rows_seen, self.table.combine_chunks().to_batches()), RowsSeen())
+
     def _split(self, stays: pa.Array | pa.ChunkedArray) -> tuple[IncomingKeys, pa.RecordBatch]:
         lost = self.table.filter(pc.invert(stays))
         columns = [column.combine_chunks() for column in lost.columns]

@@ -32,7 +32,11 @@ class InsertCommitActionExecutor(InsertsReadTwice):
         combines = (write.combine_before_insert and not self.is_prepped) or policy is InsertDupPolicy.DROP
         records = self._limited(records, write.insert_shuffle_parallelism)
         is_of_user = self._table.index.names_file_groups and self._write_context.placement.verifies_positions
-        if policy is InsertDupPolicy.NONE and not is_of_user:
+        if policy is not InsertDupPolicy.NONE:
+            written = self._without_keeping(records, partial(self._insert_new_keys, policy=policy))
+            if written is not None:
+                return written
+        elif not is_of_user:
             written = self._without_keeping(records, partial(self._insert_reading_twice, combines=combines))
             if written is not None:
                 return written

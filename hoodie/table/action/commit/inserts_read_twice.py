@@ -5,25 +5,74 @@ Hudi has no counterpart: it keeps the input.
 
 from __future__ import annotations
 
+import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.model.record_columns import PARTITION_PATH, ROW_NUMBER
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.model.write_status import WithoutEffect, WriteStatus
+from hoodie.config.write_options import InsertDupPolicy
 from hoodie.engine.bucket_routing import BucketNumbers, InsertRouting
 from hoodie.engine.data import HoodieData, PartitionFunction
 from hoodie.engine.engine_context import Shared
-from hoodie.index.index import KeyLocations
-from hoodie.table.action.commit.base_commit_action_executor import BUCKET_HANDLERS, BaseCommitActionExecutor
+from hoodie.execution.insert_handler import upserts_only
+from hoodie.index.index import KeyLocations, tag_with_locations
+from hoodie.table.action.commit.base_commit_action_executor import (
+    BUCKET_HANDLERS,
+    BaseCommitActionExecutor,
+    NotFound,
+)
 from hoodie.table.action.commit.hashed_rows import CombineRows, TagRows
 from hoodie.table.action.commit.named_rows import BucketOfNewRow, NamedCounts
+from hoodie.table.action.commit.two_readings import usable_rows
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 
 
 class InsertsReadTwice(BaseCommitActionExecutor):
-    """Writes rows whose keys are not looked up."""
+    """Writes new rows of inputs that are read twice."""
+
+    def _insert_new_keys(self, records: HoodieData, policy: InsertDupPolicy) -> HoodieWriteMetadata | None:
+        """Write the rows whose key is not in the table, or refuse the others; see `two_readings`.
+
+        Args:
+            records: The rows, which are read twice.
+            policy: The treatment of rows whose key is in the table: they are dropped or refused.
+
+        Returns:
+            None if keys repeat, are too many for the driver, or do not decide alone.
+
+        Raises:
+            HoodieDuplicateKeyException: The policy refuses such rows, and there are some.
+            InputReadOtherwise: The second reading gave other rows than the first; files were written.
+        """
+        index = self._table.index
+        if index.names_file_groups:
+            return None
+        keys, counts, _ = self._read_input(records, [PARTITION_PATH], keys_only=True)
+        if keys is None or keys.has_duplicates(index.is_global):
+            return None
+        indexed = self._indexed(counts, exact=True)
+        indexed = attrs.evolve(indexed, request=attrs.evolve(indexed.request, stays=True))
+        if not index.decides_by_keys(indexed):
+            return None
+        with self._metrics.step("tag location", self._config.index.index_name) as step:
+            step.count(files=len(indexed.slices))
+            locations = index.find_locations(keys.table, self._context, indexed)
+            new, matches = keys.not_found(locations)
+            shared = indexed.notes.share(self._context, locations)
+        self._refuse_known_keys(policy, matches)
+        tagged = tag_with_locations(records.map_batches(usable_rows, records.schema), shared)
+        rows = tagged.map_batches(NotFound(tuple(records.schema.names)), records.schema)
+        with self._metrics.step("build workload profile") as step:
+            rows = rows.map_batches(upserts_only, rows.schema)
+            partitioner = self._plan_buckets(rows, new.count_by_partition(), step)
+        self._without_effect += WithoutEffect(
+            kept=matches, unmatched_deletes=keys.table.num_rows - matches - new.table.num_rows
+        )
+        statuses = self._write_buckets(rows, partitioner, expected=new.seen())
+        return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
     def _insert_reading_twice(self, records: HoodieData, combines: bool = False) -> HoodieWriteMetadata | None:
         """Count the rows of each partition or bucket, then write them; see `two_readings`.
