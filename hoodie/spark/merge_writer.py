@@ -204,7 +204,7 @@ class MergeIntoWriter:
                 and rereading_of(source) < Rereading.CHEAP
             ):
                 # It is read twice, for the rows that match and for the others: both must see the same rows.
-                source = in_few_tasks(source).persist()
+                source = source.persist()
                 kept.callback(source.unpersist)
 
             def make(table: HoodieTable) -> DataFrame:

@@ -382,13 +382,16 @@ class SparkData(HoodieData):
         return data
 
     def repartition_by(self, columns: Sequence[str], num_partitions: int) -> SparkData:
-        moved = self.frame.repartition(num_partitions, *map(_column, columns))
-        return SparkData(moved, self.schema, num_partitions)
+        # Rows without any partition have none to be moved into either.
+        number = max(1, num_partitions)
+        moved = self.frame.repartition(number, *map(_column, columns))
+        return SparkData(moved, self.schema, number)
 
     def sort_by(self, columns: Sequence[str], num_partitions: int) -> SparkData:
         """See the contract. Spark samples the rows first, so it computes them twice unless they are persisted."""
         names = [_column(name) for name in columns]
-        return SparkData(self.frame.repartitionByRange(num_partitions, *names), self.schema).sort_within(columns)
+        number = max(1, num_partitions)
+        return SparkData(self.frame.repartitionByRange(number, *names), self.schema).sort_within(columns)
 
     def sort_within(self, columns: Sequence[str]) -> SparkData:
         names = [_column(name) for name in columns]

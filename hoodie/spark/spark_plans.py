@@ -33,6 +33,8 @@ of columns.
 """
 _ADAPTIVE = "AdaptiveSparkPlanExec"
 """The physical plan of a frame that needs a shuffle or a broadcast, with adaptive execution (Spark's default)."""
+_OBSERVES = "CollectMetrics"
+"""The operator of `DataFrame.observe`."""
 _STAGES = frozenset({"BroadcastQueryStageExec", "ShuffleQueryStageExec", "TableCacheQueryStageExec"})
 """The results of stages that ran; they stay until nobody refers to the plan any more."""
 _LAST_OPERATORS = frozenset(
@@ -91,28 +93,32 @@ class ShuffledQuery:
     """A query that needs shuffles or broadcasts, under adaptive execution.
 
     Attributes:
-        frame: The rows.
-        execution: The ``QueryExecution`` in the JVM. It is of its own: a later write of the same frame reads what its
-            sources have by then, and what the caller does with the frame is planned as ever.
+        frame: The rows, as a frame that nobody else has: a later write of the same rows reads what their sources have
+            by then, and what the caller does with them is planned as ever.
     """
 
     frame: DataFrame
-    execution: Any
 
     @classmethod
     def of(cls, frame: DataFrame) -> ShuffledQuery | None:
         """The query of a frame; None if it needs no shuffles, or the JVM is out of reach.
+
+        Rows that the caller observes (`DataFrame.observe`) have none either: what is observed is told when a query has
+        read all rows, and these stages do not.
 
         Args:
             frame: The rows. No job runs; Spark plans the query.
         """
         if spark_context(frame.sparkSession) is None:
             return None
+        own = frame.select("*")
         try:
-            execution = _plan(frame.select("*"))
-            return cls(frame, execution) if _class_name(execution.executedPlan()) == _ADAPTIVE else None
+            execution = _plan(own)
+            if _class_name(execution.executedPlan()) != _ADAPTIVE or _OBSERVES in str(execution.analyzed()):
+                return None
         except (Py4JError, TypeError):
             return None
+        return cls(own)
 
     def run(self) -> tuple[DataFrame, Rereading]:
         """Run all stages but the last one.
@@ -125,7 +131,10 @@ class ShuffledQuery:
             has joins, aggregations, windows, sorts, projections, filters and scans of Parquet or ORC files alone, and
             all expressions are deterministic.
         """
-        session, query = self.frame.sparkSession, self.execution
+        session, query = self.frame.sparkSession, _plan(self.frame)
+        # The iterator is not used. It runs the stages as a query of Spark's: tasks see the session's configuration, and
+        # Spark's pages the query. What is asked for the rows after that runs nothing.
+        self.frame._jdf.toLocalIterator()
         rows = query.toRdd()
         schema = self.frame._jdf.schema()
         found = DataFrame(session._jsparkSession.internalCreateDataFrame(rows, schema, False), session)

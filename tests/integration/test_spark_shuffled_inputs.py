@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as sf
 
+import hoodie.spark
 from hoodie import SparkRDDWriteClient
 from hoodie.engine.data import Rereading
 from hoodie.exception import HoodieException
@@ -213,6 +214,58 @@ def test_an_error_of_the_users_query_is_told_before_anything_is_written(spark: S
             writer.upsert(wrong)
         writer.upsert(joined(frame))
     assert read_trips(path) == sorted(ROWS)
+
+
+@pytest.mark.parametrize("way", ["moved", "joined", "broadcast", "distinct"])
+def test_tasks_of_shuffles_see_the_sessions_configuration(spark: SparkSession, tmp_path: Path, way: str) -> None:
+    """Spark's tasks read this setting; its default gives null."""
+    spark.conf.set("spark.sql.legacy.timeParserPolicy", "LEGACY")
+    try:
+        read = """from_json('{"a": "2020-1-1 0:0"}', 'a timestamp', map('timestampFormat', 'yyyy-MM-dd HH:mm')).a"""
+        source = spark.read.parquet(str(files(tmp_path / "in", *ROWS)))
+        frame = source.withColumn("region", sf.expr(f"substr(cast(if(ts < 0, null, {read}) as string), 1, 10)"))
+        shuffled = {
+            "moved": frame.repartition(3),
+            "joined": joined(frame),
+            "broadcast": source.select("id").join(sf.broadcast(frame), "id"),
+            "distinct": frame.distinct(),
+        }[way]
+        path = init_table(tmp_path / "t")
+        with client(spark, path) as writer:
+            writer.upsert(shuffled)
+        assert {row[1] for row in read_trips(path)} == {"2020-01-01"}
+    finally:
+        spark.conf.unset("spark.sql.legacy.timeParserPolicy")
+
+
+def test_rows_that_the_caller_observes_are_counted(spark: SparkSession, tmp_path: Path, kept: list[SparkData]) -> None:
+    path, seen = init_table(tmp_path / "t"), Observation("seen")
+    frame = joined(spark.read.parquet(str(files(tmp_path / "in", *ROWS))))
+    with client(spark, path) as writer:
+        writer.bulk_insert(frame.observe(seen, sf.count(sf.lit(1)).alias("rows")))
+    assert seen.get == {"rows": 40}
+
+
+@pytest.mark.parametrize("mode", ["GLOBAL_SORT", "PARTITION_PATH_REPARTITION", "PARTITION_PATH_REPARTITION_AND_SORT"])
+def test_a_join_without_rows_is_bulk_inserted(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    path = init_table(tmp_path / "t")
+    frame = spark.read.parquet(str(files(tmp_path / "in", *ROWS)))
+    with client(spark, path, **{"hoodie.bulkinsert.sort.mode": mode}) as writer:
+        assert writer.bulk_insert(joined(frame.where("fare < 0")).orderBy("id")).is_committed
+        writer.upsert(frame)
+    assert read_trips(path) == sorted(ROWS)
+
+
+def test_a_merge_may_name_columns_of_its_joined_source(spark: SparkSession, tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path) as writer:
+        writer.insert(rows(*ROWS[:20]))
+    source = joined(spark.read.parquet(str(files(tmp_path / "in", *ROWS))))
+    merge = hoodie.spark.merge_into(path, source, ["id", "region"])
+    merge = merge.whenMatched(source["fare"] > 9).update({"fare": source["fare"] + 1, "ts": source["ts"] + 1})
+    merge.whenNotMatched(source["fare"] < 30).insertAll().merge()
+    changed = [(key, region, 3, fare + 1) for key, region, _, fare in ROWS[10:20]]
+    assert read_trips(path) == sorted([*ROWS[:10], *changed, *ROWS[20:30]])
 
 
 def test_columns_of_odd_names_and_types_stay_what_they_are(spark: SparkSession, tmp_path: Path) -> None:
