@@ -221,9 +221,10 @@ def test_tasks_of_shuffles_see_the_sessions_configuration(spark: SparkSession, t
     """Spark's tasks read this setting; its default gives null."""
     spark.conf.set("spark.sql.legacy.timeParserPolicy", "LEGACY")
     try:
-        read = """from_json('{"a": "2020-1-1 0:0"}', 'a timestamp', map('timestampFormat', 'yyyy-MM-dd HH:mm')).a"""
+        json = """'{"a": "2020-1-1 0:0", "b": ' || ts || '}'"""
+        read = f"from_json({json}, 'a timestamp', map('timestampFormat', 'yyyy-MM-dd HH:mm')).a"
         source = spark.read.parquet(str(files(tmp_path / "in", *ROWS)))
-        frame = source.withColumn("region", sf.expr(f"substr(cast(if(ts < 0, null, {read}) as string), 1, 10)"))
+        frame = source.withColumn("region", sf.expr(f"coalesce(substr(cast({read} as string), 1, 10), 'none')"))
         shuffled = {
             "moved": frame.repartition(3),
             "joined": joined(frame),
