@@ -6,10 +6,13 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from hoodie.index.places_by_hash import HASHES
+from hoodie.spark.spark_data import SparkData
 from tests.support.kafka_broker import KafkaBroker, running_kafka
 
 # Every JVM of the tests lives for minutes and runs little often: C2, the slower compiler, takes more processor time
@@ -46,6 +49,21 @@ def spark() -> SparkSession:
     )
     session.sparkContext.setLogLevel("OFF")
     return session
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[SparkData]:
+    """The rows that a write keeps; hashes of keys do not count."""
+    seen: list[SparkData] = []
+    persist = SparkData.persist
+
+    def watched(self: SparkData, fixed: Any = ()) -> SparkData:
+        if self.schema != HASHES:
+            seen.append(self)
+        return persist(self, fixed)
+
+    monkeypatch.setattr(SparkData, "persist", watched)
+    return seen
 
 
 @pytest.fixture(scope="session")

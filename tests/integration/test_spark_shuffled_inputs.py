@@ -16,7 +16,6 @@ import hoodie.spark
 from hoodie import SparkRDDWriteClient
 from hoodie.engine.data import Rereading
 from hoodie.exception import HoodieException
-from hoodie.index.places_by_hash import HASHES
 from hoodie.spark.spark_data import SparkData
 from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
 from hoodie.spark.spark_plans import ShuffledQuery
@@ -36,21 +35,6 @@ def sorts_joins(spark: SparkSession) -> Any:
     spark.conf.set(NEVER_BROADCAST, "-1")
     yield
     spark.conf.set(NEVER_BROADCAST, before)
-
-
-@pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> list[SparkData]:
-    """The rows that a write keeps; hashes of keys do not count."""
-    seen: list[SparkData] = []
-    persist = SparkData.persist
-
-    def watched(self: SparkData, fixed: Any = ()) -> SparkData:
-        if self.schema != HASHES:
-            seen.append(self)
-        return persist(self, fixed)
-
-    monkeypatch.setattr(SparkData, "persist", watched)
-    return seen
 
 
 @pytest.fixture(params=["keys at hand", "keys in tasks"])

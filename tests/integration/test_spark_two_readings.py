@@ -22,7 +22,7 @@ from hoodie.common.model.record_columns import BUCKET, ROW_NUMBER
 from hoodie.engine.data import Rereading
 from hoodie.exception import HoodieDuplicateKeyException, HoodieException, HoodieKeyException
 from hoodie.index.index import IndexedTable
-from hoodie.index.places_by_hash import HASHES, LocatedKeys
+from hoodie.index.places_by_hash import LocatedKeys
 from hoodie.index.recordindex.record_index import HoodieRecordIndex
 from hoodie.keygen.user_key_generator import UserRecordKeyGenerator
 from hoodie.spark.spark_data import SparkData
@@ -106,21 +106,6 @@ def files(folder: Path, *entries: tuple[Any, ...], parts: int = 2) -> Path:
         low, high = len(table) * number // parts, len(table) * (number + 1) // parts
         pq.write_table(table.slice(low, high - low), folder / f"{number}.parquet")
     return folder
-
-
-@pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> list[SparkData]:
-    """The rows that a write keeps; hashes of keys do not count."""
-    seen: list[SparkData] = []
-    persist = SparkData.persist
-
-    def watched(self: SparkData, fixed: Any = ()) -> SparkData:
-        if self.schema != HASHES:
-            seen.append(self)
-        return persist(self, fixed)
-
-    monkeypatch.setattr(SparkData, "persist", watched)
-    return seen
 
 
 @pytest.fixture
