@@ -33,8 +33,6 @@ of columns.
 """
 _ADAPTIVE = "AdaptiveSparkPlanExec"
 """The physical plan of a frame that needs a shuffle or a broadcast, with adaptive execution (Spark's default)."""
-_OBSERVES = "CollectMetrics"
-"""The operator of `DataFrame.observe`."""
 _STAGES = frozenset({"BroadcastQueryStageExec", "ShuffleQueryStageExec", "TableCacheQueryStageExec"})
 """The results of stages that ran; they stay until nobody refers to the plan any more."""
 _LAST_OPERATORS = frozenset(
@@ -114,7 +112,7 @@ class ShuffledQuery:
         own = frame.select("*")
         try:
             execution = _plan(own)
-            if _class_name(execution.executedPlan()) != _ADAPTIVE or _OBSERVES in str(execution.analyzed()):
+            if _class_name(execution.executedPlan()) != _ADAPTIVE or not execution.observedMetrics().isEmpty():
                 return None
         except (Py4JError, TypeError):
             return None

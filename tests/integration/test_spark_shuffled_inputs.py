@@ -223,12 +223,21 @@ def test_tasks_of_shuffles_see_the_sessions_configuration(spark: SparkSession, t
         spark.conf.unset("spark.sql.legacy.timeParserPolicy")
 
 
-def test_rows_that_the_caller_observes_are_counted(spark: SparkSession, tmp_path: Path, kept: list[SparkData]) -> None:
-    path, seen = init_table(tmp_path / "t"), Observation("seen")
-    frame = joined(spark.read.parquet(str(files(tmp_path / "in", *ROWS))))
-    with client(spark, path) as writer:
-        writer.bulk_insert(frame.observe(seen, sf.count(sf.lit(1)).alias("rows")))
-    assert seen.get == {"rows": 40}
+def test_rows_that_the_caller_observes_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    path, seen, joined_rows = init_table(tmp_path / "t"), Observation("seen"), Observation("joined rows")
+    frame = spark.read.parquet(str(files(tmp_path / "in", *ROWS)))
+    observed = joined(frame.observe(seen, sf.count(sf.lit(1)).alias("rows")))
+    observed = observed.observe(joined_rows, sf.sum("ts").alias("sum")).selectExpr("*", "fare + 1 as more")
+    # Spark cuts the text of a plan to this length.
+    spark.conf.set("spark.sql.maxPlanStringLength", "40")
+    try:
+        with client(spark, path) as writer:
+            writer.bulk_insert(observed)
+    finally:
+        spark.conf.unset("spark.sql.maxPlanStringLength")
+    assert joined_rows.get == {"sum": 80}
+    # Both sides of the join have them.
+    assert seen.get in ({"rows": 40}, {"rows": 80})
 
 
 @pytest.mark.parametrize("mode", ["GLOBAL_SORT", "PARTITION_PATH_REPARTITION", "PARTITION_PATH_REPARTITION_AND_SORT"])
