@@ -126,6 +126,12 @@ class TestPlans:
         monkeypatch.setattr("hoodie.spark.spark_plans._plan", refused)
         assert ShuffledQuery.of(joined(frame)) is None
 
+    def test_each_query_of_a_frame_runs_its_shuffles(self, frame: DataFrame, tmp_path: Path) -> None:
+        moved = frame.repartition(3)
+        assert after_shuffles(moved)[0].count() == 40
+        files(tmp_path / "in", *ROWS[:7])
+        assert after_shuffles(moved)[0].count() == 7
+
     def test_small_partitions_are_joined(self, spark: SparkSession, frame: DataFrame) -> None:
         before = spark.conf.get("spark.sql.shuffle.partitions")
         spark.conf.set("spark.sql.shuffle.partitions", "50")

@@ -616,6 +616,23 @@ class TestCombinedInserts:
         assert found["AUTO"] == found["ALWAYS"]
         assert found["AUTO"][0][2] == len(again) - len({row[:2] for row in again}) > 0
 
+    @pytest.mark.parametrize("payload", ["PartialUpdateAvroPayload", "OverwriteNonDefaultsWithLatestAvroPayload"])
+    def test_payloads_that_merge_rows_combine_them(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], payload: str
+    ) -> None:
+        given = [(f"k{i % 20:02}", "xy"[i % 2], i // 30, None if i % 3 else float(i)) for i in range(80)]
+        source = spark.read.parquet(str(files(tmp_path / "in", *given)))
+        found = {}
+        for way in ("ALWAYS", "AUTO"):
+            path = init_table(tmp_path / way, payload_class=payload)
+            del kept[:]
+            with client(spark, path, **COMBINED, **{"hoodie.write.input.persist": way}) as writer:
+                result = writer.insert(source)
+            assert bool(kept) == (way == "ALWAYS")
+            found[way] = result.inserted_count, result.combined_count, read_trips(path)
+        assert found["AUTO"] == found["ALWAYS"]
+        assert found["AUTO"][:2] == (20, 60)
+
     def test_deletes_among_them_are_combined_too(
         self, spark: SparkSession, tmp_path: Path, kept: list[SparkData]
     ) -> None:
