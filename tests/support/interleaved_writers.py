@@ -380,11 +380,24 @@ class Oracle:
         instant_time, action = found.requested_time, found.action
         is_write = action in WRITES
         if is_write and name == "create":
+            if instant_time in self.model.operations:
+                # Who lost the lock meanwhile gives its commit a time after those of others.
+                assert found.completion_time is not None
+                assert found.completion_time > self.model.completions[instant_time]
+                self.model.completions[instant_time] = found.completion_time
+                return
             if found.completion_time is not None:
                 self.model.completions[instant_time] = found.completion_time
             self.model.complete(instant_time, self.writing[task.process])
             if task.process.stood_at == f"create {path.replace(self.base_path, '')}" and not task.process.only_call:
                 self.unsettled = instant_time
+        if (
+            is_write
+            and name == "delete"
+            and (found.completion_time or "") < self.model.completions.get(instant_time, "")
+        ):
+            # Of two completed files, the later one counts.
+            return
         is_undone = is_write and name == "delete" and self._inflight(path, found).exists()
         if is_undone:
             self._undo(instant_time, task)

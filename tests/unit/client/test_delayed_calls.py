@@ -226,7 +226,7 @@ class Run:
                 if isinstance(error, HoodieLockException):
                     assert error.was_lost, error
                 if isinstance(error, HoodieIOException):
-                    assert "since the timeline was loaded" in str(error) or "is missing" in str(error), error
+                    assert any(text in str(error) for text in OF_OTHERS), error
                 self.outcomes[f"{process.name} {type(error).__name__}"] += 1
                 self.world.note(f"{process.name} was told: {error}")
             else:
@@ -247,6 +247,8 @@ class Run:
             self.write(process, client, last)
 
 
+OF_OTHERS = ("since the timeline was loaded", "is missing", "Another writer changed the archive")
+"""Parts of errors of storage that others cause."""
 CHANGES = ("create", "replace", "put", "touch", "mkdir", "delete", "unlink", "rmdir", "start", "finish")
 COMPLETING = re.compile(r"create .*\.(commit|replacecommit|clean|rollback|restore|savepoint)$")
 
