@@ -290,7 +290,18 @@ class LsmArchiveWriter:
         return published
 
     def _write_version(self, number: int) -> None:
-        self._storage.replace(join(self._folder, VERSION_FILE), str(number).encode())
+        """Name the newest manifest.
+
+        Raises:
+            HoodieIOException: This writer stood still right before, and others have made newer manifests meanwhile. The
+                newest one is named again: instants that it lists are in no other place.
+        """
+        path = join(self._folder, VERSION_FILE)
+        self._storage.replace(path, str(number).encode())
+        newest = max(manifest_numbers(self._storage, self._folder), default=0)
+        if newest > number:
+            self._storage.replace(path, str(newest).encode())
+            raise self._rival(self._path_of(newest))
 
     def _not_archived(self, entries: Sequence[LsmEntry], manifest: LsmManifest) -> list[LsmEntry]:
         """The entries, in the order of their times, that no file of the archive holds."""

@@ -271,6 +271,11 @@ def append_others(writer: LsmArchiveWriter) -> None:
     writer.append(entries(8, 9, 10))
 
 
+def append_others_one_by_one(writer: LsmArchiveWriter) -> None:
+    for number in (8, 9, 10):
+        writer.append(entries(number))
+
+
 def everything(writer: LsmArchiveWriter) -> None:
     """What the archiver does in one run."""
     append_more(writer)
@@ -428,7 +433,7 @@ def test_a_writer_without_its_lock_changes_nothing_more(tmp_path: Path, folder: 
 
 
 @pytest.mark.parametrize("work", [append_more, compact_all, clean_all, everything])
-@pytest.mark.parametrize("rival", [everything, append_others])
+@pytest.mark.parametrize("rival", [everything, append_others, append_others_one_by_one])
 def test_another_writer_in_between_loses_nothing(
     tmp_path: Path, work: Callable[[LsmArchiveWriter], None], rival: Callable[[LsmArchiveWriter], None]
 ) -> None:
@@ -463,7 +468,7 @@ def test_another_writer_in_between_loses_nothing(
         found = {row[0] for row in rows_of(base)}
         if append_more in done or everything in done:
             assert {time_of(n) for n in (7, 8, 9)} <= found, number
-        if append_others in done:
+        if append_others in done or append_others_one_by_one in done:
             assert {time_of(n) for n in (8, 9, 10)} <= found, number
         assert {time_of(n) for n in range(3)} <= found, number
         if calls < number:
