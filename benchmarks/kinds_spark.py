@@ -38,6 +38,7 @@ from hoodie.table.action.commit import incoming_keys
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 WARM_UPS = 3
 BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
+DROP = {"hoodie.datasource.insert.dup.policy": "drop"}
 
 
 def same(frame: Any) -> Any:
@@ -73,7 +74,7 @@ class Kind:
         operation: The operation.
         options: The options of the writer.
         change: Makes the input of the frame.
-        data: ``stored`` or ``new``: whether the keys are those of the table.
+        data: ``stored`` or ``new``: whether the keys are those of the table; ``half``: half of them are.
         table: Further arguments of the table.
     """
 
@@ -95,15 +96,20 @@ KINDS = {
     "insert": Kind("insert", data="new"),
     "insert, joined": Kind("insert", change=joined, data="new"),
     "insert, combined": Kind("insert", {"hoodie.combine.before.insert": "true"}, data="new"),
-    "insert, known keys dropped": Kind("insert", {"hoodie.datasource.insert.dup.policy": "drop"}, data="new"),
+    "insert, known keys dropped": Kind("insert", DROP, data="new"),
+    "insert, all keys known and dropped": Kind("insert", DROP),
+    "insert, half of the keys dropped": Kind("insert", DROP, data="half"),
+    "insert, known keys refused": Kind("insert", {"hoodie.datasource.insert.dup.policy": "fail"}, data="new"),
     "insert_overwrite": Kind("insert_overwrite"),
     "bulk_insert": Kind("bulk_insert", data="new"),
+    "bulk_insert, half of the keys dropped": Kind("bulk_insert", DROP, data="half"),
     "delete": Kind("delete", change=keys_of),
     "BUCKET, upsert": Kind(options=BUCKETS),
     "BUCKET, joined": Kind(options=BUCKETS, change=joined),
     "BUCKET, insert": Kind("insert", BUCKETS, data="new"),
     "BUCKET, insert, joined": Kind("insert", BUCKETS, joined, "new"),
     "BUCKET, insert, combined": Kind("insert", {**BUCKETS, "hoodie.combine.before.insert": "true"}, data="new"),
+    "BUCKET, insert, half of the keys dropped": Kind("insert", {**BUCKETS, **DROP}, data="half"),
     "BUCKET, bulk_insert": Kind("bulk_insert", BUCKETS, data="new"),
     "merge-on-read": Kind(table={"table_type": "MERGE_ON_READ"}),
     "merge-on-read, insert": Kind("insert", data="new", table={"table_type": "MERGE_ON_READ"}),
@@ -148,7 +154,11 @@ def main() -> None:
             getattr(client, operation)(frame)
 
     table = trips(arguments.rows).combine_chunks()
-    inputs = {"stored": trip_updates(table, arguments.rows, 0), "new": trip_updates(table, 0, arguments.rows)}
+    inputs = {
+        "stored": trip_updates(table, arguments.rows, 0),
+        "new": trip_updates(table, 0, arguments.rows),
+        "half": trip_updates(table, arguments.rows // 2, arguments.rows - arguments.rows // 2),
+    }
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for name, rows in {"base": table, **inputs}.items():

@@ -16,7 +16,7 @@ from hoodie.exception import HoodieKeyException, HoodieUpsertException
 from hoodie.index import places_by_hash
 from hoodie.index.places_by_hash import BYTES_FOR_NUMBER, LocatedKeys
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
-from hoodie.table.action.commit import incoming_keys, upsert_commit_action_executor
+from hoodie.table.action.commit import incoming_keys, located_in_tasks
 from hoodie.table.action.commit.two_readings import InputReadOtherwise
 from tests.support.table_builder import init_table, local_client, read_rows, rows
 
@@ -142,7 +142,7 @@ def test_rows_are_looked_up_themselves_where_their_places_are_too_large_to_share
     path = init_table(tmp_path / "t", table_type=table_type)
     options = {**options_of(index), "hoodie.metadata.global.record.level.index.enable": str(index == "RECORD_INDEX")}
     looked_up: list[int] = []
-    locate = upsert_commit_action_executor.locate
+    locate = located_in_tasks.locate
 
     def watched(*arguments: Any) -> LocatedKeys:
         looked_up.append(1)
@@ -150,7 +150,7 @@ def test_rows_are_looked_up_themselves_where_their_places_are_too_large_to_share
 
     with local_client(path, **options) as client:
         client.upsert(rows(*stored))
-        monkeypatch.setattr(upsert_commit_action_executor, "locate", watched)
+        monkeypatch.setattr(located_in_tasks, "locate", watched)
         size = len(given) * BYTES_FOR_NUMBER
         monkeypatch.setattr(LocalEngineContext, "max_shared_bytes", size if fits else size - 1)
         result = client.upsert(rows(*given))

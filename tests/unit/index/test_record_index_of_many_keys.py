@@ -27,7 +27,7 @@ from hoodie.index.index_factory import create_index
 from hoodie.index.index_report import Decision
 from hoodie.index.recordindex import record_index
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
-from hoodie.table.action.commit import upsert_commit_action_executor
+from hoodie.table.action.commit import located_in_tasks
 from tests.support.table_builder import indexed_table, init_table, local_client, read_rows, rows
 
 INDEXED: dict[str, Any] = {
@@ -213,10 +213,8 @@ def test_keys_that_stay_in_tasks_are_searched_in_base_files_if_most_of_these_hol
     monkeypatch.setattr(record_index, "SHARED_KEY_BYTES", -1)
     monkeypatch.setattr(record_index, "_GROUPS_FOR_A_SAMPLE", 1)
     searched = []
-    locate = upsert_commit_action_executor.locate
-    monkeypatch.setattr(
-        upsert_commit_action_executor, "locate", lambda *given: searched.append(given[1]) or locate(*given)
-    )
+    locate = located_in_tasks.locate
+    monkeypatch.setattr(located_in_tasks, "locate", lambda *given: searched.append(given[1]) or locate(*given))
     path = table_of(tmp_path)
     searched.clear()
     keys = KEYS[::share]

@@ -472,24 +472,26 @@ class BaseCommitActionExecutor(ABC):
             statuses = self._statuses(written, step, None if are_sure else seen, is_kept)
         return self._join_small_files(statuses)
 
-    def _without_stored(self, records: HoodieData, policy: InsertDupPolicy) -> tuple[HoodieData, pa.Table, int | None]:
+    def _without_stored(
+        self, records: HoodieData, policy: InsertDupPolicy, keys: IncomingKeys | None, counts: pa.Table, number: int
+    ) -> tuple[HoodieData, int | None]:
         """Drop or refuse rows whose key is in the table, as the policy says.
 
         Args:
             records: The rows, numbered and persisted.
             policy: The treatment of such rows; NONE keeps them.
+            keys: See `_read_input`.
+            counts: See `_read_input`.
+            number: See `_read_input`.
 
         Returns:
-            The remaining rows; the count of all rows by partition path; and the number of remaining rows, None if that
-            is not known.
+            The remaining rows; and their number, None if that is not known.
 
         Raises:
             HoodieDuplicateKeyException: The policy refuses such rows, and there are some.
         """
-        is_asked = policy is not InsertDupPolicy.NONE
-        keys, counts, number = self._read_input(records, [PARTITION_PATH], collects=is_asked)
-        if not is_asked:
-            return records, counts, number
+        if policy is InsertDupPolicy.NONE:
+            return records, number
         indexed = self._indexed(counts, exact=True)
         indexed = attrs.evolve(indexed, request=attrs.evolve(indexed.request, stays=True))
         new_count: int | None
@@ -508,7 +510,7 @@ class BaseCommitActionExecutor(ABC):
         self._refuse_known_keys(policy, matches)
         if new_count is not None:
             self._without_effect += WithoutEffect(kept=number - new_count)
-        return tagged.map_batches(NotFound(tuple(records.schema.names)), records.schema), counts, new_count
+        return tagged.map_batches(NotFound(tuple(records.schema.names)), records.schema), new_count
 
     def _refuse_known_keys(self, policy: InsertDupPolicy, matches: int) -> None:
         """Fail an insert of rows whose key is in the table, if the policy says so."""

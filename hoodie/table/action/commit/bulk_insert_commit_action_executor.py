@@ -95,7 +95,7 @@ class BulkInsertCommitActionExecutor(InsertsReadTwice):
         try:
             if policy is not InsertDupPolicy.NONE:
                 kept = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
-                new, _, _ = self._without_stored(kept, policy)
+                new, _ = self._without_stored(kept, policy, *self._read_input(kept, [PARTITION_PATH]))
                 records = self._combine(new, combines or policy is InsertDupPolicy.DROP)
             elif combines:
                 records = self._combine(records.number_rows(ROW_NUMBER), True)
@@ -158,14 +158,18 @@ class BulkInsertCommitActionExecutor(InsertsReadTwice):
             if locations is not None:
                 return self._fill_buckets(records, locations, combines, by_key)
         is_of_user = self._write_context.placement.verifies_positions
-        if policy is InsertDupPolicy.NONE and not by_key and not is_of_user:
-            written = self._without_keeping(records, partial(self._insert_reading_twice, combines=combines))
+        combines = combines or policy is InsertDupPolicy.DROP
+        if not by_key and not is_of_user:
+            execute = partial(self._insert_reading_twice, combines=combines, policy=policy)
+            written = self._without_keeping(records, execute)
             if written is not None:
                 return written
         kept = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
         try:
-            new, counts, given = self._without_stored(kept, policy)
-            new = self._combine(new, combines or policy is InsertDupPolicy.DROP)
+            looks_up = policy is not InsertDupPolicy.NONE
+            keys, counts, number = self._read_input(kept, [PARTITION_PATH], collects=looks_up)
+            new, given = self._without_stored(kept, policy, keys, counts, number)
+            new = self._combine(new, combines)
             return self._write_inserts(self._placed(new, counts), given, by_key)
         finally:
             kept.unpersist()

@@ -32,18 +32,24 @@ class InsertCommitActionExecutor(InsertsReadTwice):
         combines = (write.combine_before_insert and not self.is_prepped) or policy is InsertDupPolicy.DROP
         records = self._limited(records, write.insert_shuffle_parallelism)
         is_of_user = self._table.index.names_file_groups and self._write_context.placement.verifies_positions
-        if policy is not InsertDupPolicy.NONE:
-            written = self._without_keeping(records, partial(self._insert_new_keys, policy=policy))
-            if written is not None:
-                return written
-        elif not is_of_user:
-            written = self._without_keeping(records, partial(self._insert_reading_twice, combines=combines))
+        if not is_of_user:
+            if policy is InsertDupPolicy.NONE:
+                execute = partial(self._insert_reading_twice, combines=combines)
+            else:
+                execute = partial(self._insert_new_keys, policy=policy)
+            written = self._without_keeping(records, execute)
             if written is not None:
                 return written
         records = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
+        looks_up = policy is not InsertDupPolicy.NONE
         try:
-            new, counts, given = self._without_stored(records, policy)
-            if policy is InsertDupPolicy.NONE:
+            keys, counts, number = self._read_input(records, [PARTITION_PATH], collects=looks_up)
+            if looks_up and keys is None and not is_of_user:
+                written = self._insert_kept(records, policy)
+                if written is not None:
+                    return written
+            new, given = self._without_stored(records, policy, keys, counts, number)
+            if not looks_up:
                 self._latest_file_slices(counts[PARTITION_PATH].to_pylist())
             return self._write_inserts(self._placed(self._combine(new, combines), counts), given)
         finally:

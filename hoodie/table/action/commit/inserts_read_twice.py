@@ -5,7 +5,10 @@ Hudi has no counterpart: it keeps the input.
 
 from __future__ import annotations
 
+import logging
+
 import attrs
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,20 +21,29 @@ from hoodie.engine.data import HoodieData, PartitionFunction
 from hoodie.engine.engine_context import Shared
 from hoodie.execution.insert_handler import upserts_only
 from hoodie.index.index import KeyLocations, tag_with_locations
-from hoodie.table.action.commit.base_commit_action_executor import (
-    BUCKET_HANDLERS,
-    BaseCommitActionExecutor,
-    NotFound,
-)
-from hoodie.table.action.commit.hashed_rows import CombineRows, TagRows
+from hoodie.index.merged_keys import MergedKeys
+from hoodie.table.action.commit.base_commit_action_executor import BUCKET_HANDLERS, NotFound
+from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
+from hoodie.table.action.commit.hashed_rows import BucketOfRow, CombineRows, TagRows
+from hoodie.table.action.commit.known_rows import InsertsOnly, KnownRows, SliceKeys
+from hoodie.table.action.commit.located_in_tasks import LocatesInTasks
 from hoodie.table.action.commit.named_rows import BucketOfNewRow, NamedCounts
-from hoodie.table.action.commit.two_readings import usable_rows
+from hoodie.table.action.commit.two_readings import InputReadOtherwise, usable_rows
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
+from hoodie.table.action.commit.write_tasks import WriteTasks
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 
+logger = logging.getLogger(__name__)
 
-class InsertsReadTwice(BaseCommitActionExecutor):
+_CHECKED_BYTES = 16
+"""What a row costs that is only looked up: the bytes that are written in that time."""
+
+
+class InsertsReadTwice(LocatesInTasks):
     """Writes new rows of inputs that are read twice."""
+
+    _looked_up_in_tasks = False
+    """Whether tasks have looked keys up, which did not decide what becomes of the rows."""
 
     def _insert_new_keys(self, records: HoodieData, policy: InsertDupPolicy) -> HoodieWriteMetadata | None:
         """Write the rows whose key is not in the table, or refuse the others; see `two_readings`.
@@ -41,7 +53,7 @@ class InsertsReadTwice(BaseCommitActionExecutor):
             policy: The treatment of rows whose key is in the table: they are dropped or refused.
 
         Returns:
-            None if keys repeat, are too many for the driver, or do not decide alone.
+            None if rows must be kept: see `_insert_reading_twice` and `_insert_by_hashes`.
 
         Raises:
             HoodieDuplicateKeyException: The policy refuses such rows, and there are some.
@@ -49,10 +61,10 @@ class InsertsReadTwice(BaseCommitActionExecutor):
         """
         index = self._table.index
         if index.names_file_groups:
-            return None
+            return self._insert_reading_twice(records, self._combines(policy), policy)
         keys, counts, _ = self._read_input(records, [PARTITION_PATH], keys_only=True)
         if keys is None or keys.has_duplicates(index.is_global):
-            return None
+            return self._insert_by_hashes(records, policy)
         indexed = self._indexed(counts, exact=True)
         indexed = attrs.evolve(indexed, request=attrs.evolve(indexed.request, stays=True))
         if not index.decides_by_keys(indexed):
@@ -74,45 +86,133 @@ class InsertsReadTwice(BaseCommitActionExecutor):
         statuses = self._write_buckets(rows, partitioner, expected=new.seen())
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
-    def _insert_reading_twice(self, records: HoodieData, combines: bool = False) -> HoodieWriteMetadata | None:
+    def _insert_kept(self, records: HoodieData, policy: InsertDupPolicy) -> HoodieWriteMetadata | None:
+        """Write rows that are kept, whose keys are too many for the driver.
+
+        Args:
+            records: The rows, kept and numbered.
+            policy: See `_insert_new_keys`.
+
+        Returns:
+            See `_insert_new_keys`.
+        """
+        try:
+            if self._table.index.names_file_groups:
+                return self._insert_reading_twice(records, self._combines(policy), policy)
+            return self._insert_by_hashes(records, policy)
+        except InputReadOtherwise as error:
+            # Two keys have one hash, or an executor was lost: the rows themselves are compared then.
+            logger.info("%s: %s. Keys are joined with those of the table", self._table.snapshot.base_path, error)
+            self._without_effect = WithoutEffect()
+            return None
+
+    def _insert_by_hashes(self, records: HoodieData, policy: InsertDupPolicy) -> HoodieWriteMetadata | None:
+        """Write rows whose keys are too many for the driver, or repeat: tasks find out which ones are in the table.
+
+        Rows whose hash no slice has are written. The others come to a task for each slice, which compares their keys
+        with those of the slice, and drops them.
+
+        Args:
+            records: See `_insert_new_keys`.
+            policy: See `_insert_new_keys`.
+
+        Returns:
+            None if `_locate_by_hashes` does not find the rows, or if some seem to be refused: then all are counted.
+
+        Raises:
+            InputReadOtherwise: See `_insert_new_keys`; also if two keys have one hash.
+        """
+        if self._looked_up_in_tasks:
+            return None
+        located = self._locate_by_hashes(records, exact=True, stays=True)
+        if located is None or (policy is InsertDupPolicy.FAIL and located.keys.updates.any()):
+            self._looked_up_in_tasks = True
+            return None
+        found = located.keys
+        known = np.flatnonzero(found.updates).tolist()
+        self._without_effect += WithoutEffect(unmatched_deletes=found.unmatched_deletes)
+        with self._metrics.step("build workload profile") as step:
+            counts = attrs.evolve(found, updates=np.zeros_like(found.updates)).counts(located.slices)
+            partitioner = self._plan_buckets(records, counts, step)
+        first, checked = len(partitioner.buckets), [located.slices[number] for number in known]
+        numbers = {(part.partition_path, part.file_id): first + place for place, part in enumerate(checked)}
+        checks = [BucketInfo(BucketType.UPDATE, part.file_id, part.partition_path, part) for part in checked]
+        buckets = (*partitioner.buckets, *checks)
+        sizes = [*partitioner.bucket_bytes, *(int(found.updates[number]) * _CHECKED_BYTES for number in known)]
+        write = InsertsOnly(BUCKET_HANDLERS[self._write_context.table_config.table_type](self._write_context, buckets))
+        handler: PartitionFunction = write
+        if found.repeated and self._combines(policy):
+            merge_spec = self._table.merge_spec
+            handler = CombineRows(write, merge_spec.combine_duplicates, merge_spec.combines_rows, buckets)
+        slices = (*[None] * first, *checked)
+        assigner = partitioner.assigner(drops_unknown=True)
+        places = located.indexed.notes.share(self._context, located.places)
+        statuses = self._write_by_keys(
+            records,
+            BucketOfRow(places, attrs.evolve(assigner, update_buckets=numbers)),
+            buckets,
+            WriteTasks.of(sizes, self._context.least_write_tasks),
+            KnownRows(handler, slices, self._slice_keys, refuses=False, checked_from=first),
+            found.seen,
+            row_numbers=ROW_NUMBER if found.repeated else None,
+        )
+        return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
+
+    @property
+    def _slice_keys(self) -> SliceKeys:
+        """The keys of stored slices, for tasks."""
+        storage, written = self._write_context.storage, self._write_context.records
+        if written.log_merging is None:
+            return SliceKeys(storage)
+        return SliceKeys(storage, MergedKeys(storage, written.schema, written.log_merging, exact=True))
+
+    def _combines(self, policy: InsertDupPolicy) -> bool:
+        """Whether one row of each key stays."""
+        return self._config.write.combine_before_insert or policy is InsertDupPolicy.DROP
+
+    def _insert_reading_twice(
+        self, records: HoodieData, combines: bool = False, policy: InsertDupPolicy = InsertDupPolicy.NONE
+    ) -> HoodieWriteMetadata | None:
         """Count the rows of each partition or bucket, then write them; see `two_readings`.
 
         Args:
             records: The rows, which are read twice.
             combines: Whether one row of each key stays. The tasks that write see to it: rows of one key and partition
                 path come to one bucket.
+            policy: The treatment of rows whose key is in the table, where the index names file groups.
 
         Returns:
-            None if the index needs the keys to name file groups, or rows with different partition paths or deletes are
-            to be combined.
+            None if the index needs the keys to name file groups, or rows with different partition paths are to be
+            combined, or if known keys are dropped in a table without keys.
 
         Raises:
+            HoodieDuplicateKeyException: The policy refuses rows, and there are some; files were written.
             InputReadOtherwise: The second reading gave other rows than the first; files were written.
         """
         places: Shared | None = None
         if combines and self._table.index.is_global:
+            return None
+        if policy is not InsertDupPolicy.NONE and self._write_context.has_virtual_keys:
             return None
         if self._table.index.names_file_groups:
             counted = self._count_by_names(records)
             if counted is None:
                 return None
             found, locations, places = counted
-            named = NamedCounts.of_inserts(found, locations)
+            named = NamedCounts.of_inserts(found, locations, combines)
         else:
             nowhere = self._context.share(KeyLocations({}, ()))
             self._shared.append(nowhere)
             with self._metrics.step("read the input and its keys") as step:
                 found = self._count_named(records, nowhere, step)
-            named = NamedCounts.of_inserts(found, None)
-        if combines and pc.any(found["is_delete"]).as_py():
-            return None
+            named = NamedCounts.of_inserts(found, None, combines)
         self._latest_file_slices(pc.unique(found[PARTITION_PATH]).to_pylist())
         with self._metrics.step("build workload profile") as step:
             partitioner = self._plan_buckets(records, named.counts, step)
         self._without_effect += WithoutEffect(unmatched_deletes=named.unmatched_deletes, combined=0)
         statuses: list[WriteStatus] = []
         if partitioner.buckets:
-            statuses = self._write_new_rows(records, partitioner, found, named, places, combines)
+            statuses = self._write_new_rows(records, partitioner, found, named, places, combines, policy)
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
     def _write_new_rows(
@@ -123,6 +223,7 @@ class InsertsReadTwice(BaseCommitActionExecutor):
         named: NamedCounts,
         places: Shared | None,
         combines: bool,
+        policy: InsertDupPolicy,
     ) -> list[WriteStatus]:
         """Send rows to the tasks of their buckets.
 
@@ -133,8 +234,10 @@ class InsertsReadTwice(BaseCommitActionExecutor):
             named: The same by place.
             places: The shared `Locations` where the index names file groups.
             combines: Whether one row of each key stays.
+            policy: See `_insert_reading_twice`.
 
         Raises:
+            HoodieDuplicateKeyException: See `_insert_reading_twice`.
             InputReadOtherwise: See `_insert_reading_twice`.
         """
         table_type = self._write_context.table_config.table_type
@@ -143,13 +246,18 @@ class InsertsReadTwice(BaseCommitActionExecutor):
         if places is not None and table_type is HoodieTableType.MERGE_ON_READ:
             # Keys are not looked up in log files, so their rows tell whether they are in a new file group.
             handler = TagRows(handler, places)
-        bucket_of = BucketOfNewRow(partitioner.assigner(drops_unknown=True), places)
+        bucket_of = BucketOfNewRow(partitioner.assigner(drops_unknown=True), places, takes_deletes=combines)
         # Without duplicates the last row of a key counts, and log files hold no duplicates.
         repeats = self._config.write.merge_allow_duplicate_on_inserts and places is None and not combines
         row_numbers = None if repeats else ROW_NUMBER
         if combines:
             merge_spec = self._table.merge_spec
-            handler = CombineRows(handler, merge_spec.combine_duplicates, merge_spec.combines_rows, buckets)
+            write = InsertsOnly(handler)
+            handler = CombineRows(write, merge_spec.combine_duplicates, merge_spec.combines_rows, buckets)
+        if policy is not InsertDupPolicy.NONE:
+            slices = tuple(bucket.file_slice for bucket in buckets)
+            refuses = policy is InsertDupPolicy.FAIL
+            handler = KnownRows(handler, slices, self._slice_keys, refuses, checked_from=len(buckets))
         dealer: InsertRouting | BucketNumbers | None = None
         if places is not None:
             dealer = self._bucket_numbers(partitioner, found)

@@ -163,21 +163,27 @@ class NamedCounts:
         return cls._of_places(rows)
 
     @classmethod
-    def of_inserts(cls, found: pa.Table, locations: Locations | None) -> NamedCounts:
-        """Add up what tasks counted of rows that are inserted; deletes go nowhere.
+    def of_inserts(cls, found: pa.Table, locations: Locations | None, combines: bool) -> NamedCounts:
+        """Add up what tasks counted of rows that are inserted.
 
         Args:
             found: Rows of `COUNTS` with a place.
             locations: The locations by the table's files; None if new rows may go to any file group.
+            combines: Whether one row of each key stays, which may be a delete. Else deletes go nowhere.
         """
-        deletes = pc.sum(found.filter(found["is_delete"])["count"]).as_py() or 0
-        upserts = found.filter(pc.invert(found["is_delete"]))
+        deletes = 0
+        if not combines:
+            deletes = pc.sum(found.filter(found["is_delete"])["count"]).as_py() or 0
+            found = found.filter(pc.invert(found["is_delete"]))
         if locations is not None:
-            return attrs.evolve(cls.of(upserts, locations), unmatched_deletes=deletes)
+            named = cls.of(found, locations)
+            return attrs.evolve(named, unmatched_deletes=named.unmatched_deletes + deletes)
         rows: dict[_Place, list[tuple[bool, int, int]]] = {}
-        for row in upserts.to_pylist():
-            rows.setdefault((row[PARTITION_PATH], None, None), []).append((False, row["count"], row["fingerprint"]))
-        return attrs.evolve(cls._of_places(rows), unmatched_deletes=deletes)
+        for row in found.to_pylist():
+            part = (row["is_delete"], row["count"], row["fingerprint"])
+            rows.setdefault((row[PARTITION_PATH], None, None), []).append(part)
+        named = cls._of_places(rows)
+        return attrs.evolve(named, unmatched_deletes=named.unmatched_deletes + deletes)
 
     @classmethod
     def _of_places(cls, rows: Mapping[_Place, Sequence[tuple[bool, int, int]]]) -> NamedCounts:
@@ -198,23 +204,24 @@ class NamedCounts:
 
 @attrs.frozen
 class BucketOfNewRow:
-    """The bucket of each row (int32) that is inserted; null for a delete. Crosses to tasks.
+    """The bucket of each row (int32) that is inserted; null for a delete that goes nowhere. Crosses to tasks.
 
     Attributes:
         assigner: The buckets of places.
         locations: The shared `Locations` where the index names file groups; None if rows may go to any.
+        takes_deletes: Whether deletes come to the rows of their key.
     """
 
     assigner: BucketAssigner
     locations: Shared | None = None
+    takes_deletes: bool = False
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Array:
         """The buckets of rows with record key, partition path and operation."""
         numbers = np.full(batch.num_rows, -1, dtype=np.int32)
-        is_new = pc.and_(
-            pc.is_valid(batch.column(PARTITION_PATH)),
-            pc.equal(batch.column(OPERATION), int(RecordOperation.UPSERT)),
-        )
+        is_new = batch.column(PARTITION_PATH).is_valid()
+        if not self.takes_deletes:
+            is_new = pc.and_(is_new, pc.equal(batch.column(OPERATION), int(RecordOperation.UPSERT)))
         rows = np.flatnonzero(pc.fill_null(is_new, False).to_numpy(zero_copy_only=False))
         if len(rows):
             usable = batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))

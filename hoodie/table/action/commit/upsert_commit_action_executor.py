@@ -40,19 +40,6 @@ from hoodie.exception import (
     HoodieUpsertException,
 )
 from hoodie.index.index import IndexedTable, tag_with_locations
-from hoodie.index.merged_keys import MergedKeys
-from hoodie.index.places_by_hash import (
-    HASHES,
-    HashIncoming,
-    HashStored,
-    counts_by_partition,
-    fits_driver,
-    keys_in_tasks,
-    locate,
-    may_keep_hashes,
-    notes_of,
-    rows_read,
-)
 from hoodie.keygen.generated_keys import are_new
 from hoodie.merge.appended_rows import lacking_order
 from hoodie.table.action.commit.base_commit_action_executor import BUCKET_HANDLERS, BaseCommitActionExecutor
@@ -65,6 +52,7 @@ from hoodie.table.action.commit.incoming_keys import (
     collect_keys,
     without_deletes_of_nothing,
 )
+from hoodie.table.action.commit.located_in_tasks import LocatesInTasks
 from hoodie.table.action.commit.missing_keys import FirstRows, missing_keys
 from hoodie.table.action.commit.named_rows import BucketOfNamedRow, NamedCounts
 from hoodie.table.action.commit.two_readings import InputReadOtherwise, usable_rows
@@ -112,7 +100,7 @@ class _PlannedWrite:
     without_effect: WithoutEffect
 
 
-class UpsertCommitActionExecutor(BaseCommitActionExecutor):
+class UpsertCommitActionExecutor(LocatesInTasks):
     """Update records whose key is in the table, insert the others.
 
     Hudi: org.apache.hudi.table.action.commit.SparkUpsertCommitActionExecutor.
@@ -218,50 +206,24 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         return self._execute_by_hashes(records, is_kept)
 
     def _execute_by_hashes(self, records: HoodieData, is_kept: bool) -> HoodieWriteMetadata | None:
-        """See `_execute_in_tasks` and `hoodie.index.places_by_hash`.
+        """See `_execute_in_tasks` and `LocatesInTasks`.
 
         Returns:
-            None also if the index finds keys in another way, or keys live in several places.
+            None also if `_locate_by_hashes` does not find the rows.
         """
-        index, is_global = self._table.index, self._table.index.is_global
-        if not index.searches_slices or self._write_context.placement.verifies_positions:
-            # An index of the user's has its own way.
+        located = self._locate_by_hashes(records, exact=self._must_know_keys)
+        if located is None or (located.keys.inserts and self._refuses_missing_keys):
             return None
-        incoming = records.select([RECORD_KEY, PARTITION_PATH, OPERATION])
-        hashes = incoming.map_partitions_with_index(HashIncoming(is_global), HASHES).persist()
-        try:
-            with self._metrics.step("read the input and its keys") as step:
-                notes = notes_of(hashes)
-                counts = counts_by_partition(notes)
-                step.count(records=sum(counts["count"].to_pylist()))
-                self._refuse_rows_without_key(records, counts)
-            indexed = self._indexed(counts, exact=self._must_know_keys)
-            with self._metrics.step("tag location", self._config.index.index_name) as step:
-                slices = index.slices_to_search(keys_in_tasks(notes), self._context, indexed)
-                if slices is None or not fits_driver(notes, len(slices), self._context.max_shared_bytes):
-                    return None
-                step.count(files=len(slices))
-                merged = MergedKeys.of(indexed) if any(reads_logs for _, reads_logs in slices) else None
-                keeps_hashes = may_keep_hashes(notes, self._context)
-                stored = HashStored(indexed.storage, is_global, merged, keeps_positions=keeps_hashes)
-                located = locate(hashes, slices, stored, self._context, keeps_hashes)
-        finally:
-            hashes.unpersist()
-        if located.looked_up != rows_read(notes):
-            # An executor was lost that kept hashes: files and partitions were chosen for other rows.
-            raise InputReadOtherwise(f"the input had {rows_read(notes).count} rows, and then other ones")
-        if located.places is None or (located.inserts and self._refuses_missing_keys):
-            return None
-        counts = located.counts([part for part, _ in slices])
-        places = indexed.notes.share(self._context, located.places)
-        self._without_effect += WithoutEffect(unmatched_deletes=located.unmatched_deletes)
+        counts = located.keys.counts(located.slices)
+        places = located.indexed.notes.share(self._context, located.places)
+        self._without_effect += WithoutEffect(unmatched_deletes=located.keys.unmatched_deletes)
         return self._write_in_tasks(
             records,
             counts,
             places,
             partial(BucketOfRow, places),
-            located.seen,
-            located.repeated > 0,
+            located.keys.seen,
+            located.keys.repeated > 0,
             is_kept,
             knows_positions=located.places.known_positions is not None,
         )

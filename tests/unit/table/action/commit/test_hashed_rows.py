@@ -14,7 +14,7 @@ from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.common.model.write_status import RowsSeen, WithoutEffect, pack, unpack
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieWriteException
-from hoodie.table.action.commit import hashed_rows, upsert_commit_action_executor
+from hoodie.table.action.commit import hashed_rows, located_in_tasks
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 from hoodie.table.action.commit.hashed_rows import CombineRows, with_strays
 from tests.support.table_builder import init_table, local_client, read_rows, rows
@@ -104,7 +104,7 @@ def test_hashes_of_other_rows_than_those_that_were_counted_are_refused(
     path = init_table(tmp_path / "t")
     with local_client(path, index_type=index) as client:
         client.upsert(rows(("a", "x", 1)))
-        monkeypatch.setattr(upsert_commit_action_executor, "rows_read", lambda notes: RowsSeen(1, 7))
+        monkeypatch.setattr(located_in_tasks, "rows_read", lambda notes: RowsSeen(1, 7))
         with pytest.raises(HoodieWriteException, match="then other ones"):
             client.upsert(rows(("a", "x", 2)))
     assert read_rows(path) == [("a", "x", 1)]

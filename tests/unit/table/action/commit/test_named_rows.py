@@ -56,14 +56,18 @@ def test_a_place_has_one_count_for_all_batches_of_a_task(monkeypatch: pytest.Mon
     assert {(r[PARTITION_PATH], r[CURRENT_FILE_ID], r["is_delete"]): r["count"] for r in found.to_pylist()} == expected
     placed = found.filter(pc.is_valid(found[PARTITION_PATH]))
     assert pc.all(pc.is_valid(placed[RECORD_KEY])).as_py()
-    inserted = NamedCounts.of_inserts(placed, LOCATIONS)
+    inserted = NamedCounts.of_inserts(placed, LOCATIONS, combines=False)
     given = [row for row in rows if row[1] is not None and row[2] == upsert]
     # Fingerprints are added modulo 2^64.
     assert inserted.seen == rows_seen_by_hash(batch_of(given))
     assert inserted.unmatched_deletes == sum(row[2] == delete for row in rows)
-    assert NamedCounts.of_inserts(added_up(pa.concat_tables([placed, placed])), LOCATIONS).seen == sum(
-        [inserted.seen] * 2, RowsSeen()
-    )
+    twice = NamedCounts.of_inserts(added_up(pa.concat_tables([placed, placed])), LOCATIONS, combines=False)
+    assert twice.seen == sum([inserted.seen] * 2, RowsSeen())
+    # If the newest row of a key stays, it may be a delete, which comes to the rows of its key.
+    for locations in (LOCATIONS, None):
+        combined = NamedCounts.of_inserts(placed, locations, combines=True)
+        assert combined.seen == rows_seen_by_hash(batch_of([row for row in rows if row[1] is not None]))
+        assert combined.unmatched_deletes == 0
 
 
 def test_odd_keys_of_any_batch_are_noticed() -> None:
