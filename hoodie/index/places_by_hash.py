@@ -499,12 +499,13 @@ class HashedPlaces:
         return hashes_of_rows(batch.column(RECORD_KEY), batch.column(PARTITION_PATH), self.is_global)
 
     def tag(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """See `Locations`; positions are not known.
+        """See `Locations`; positions are not known. Rows that were not looked up get an arbitrary place, or none.
 
         Args:
-            batch: Rows with record key and partition path, without nulls, that were looked up.
+            batch: Rows with record key and partition path, without nulls.
         """
         slices = self._codes(self.hashes(batch))[0] - _FIRST_SLICE
+        slices[slices >= len(self.files)] = -1
         return append_numbered_locations(batch, self.files, slices, np.full(batch.num_rows, -1, dtype=np.int64))
 
     def placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -18,6 +18,7 @@ from pyspark.sql import functions as sf
 
 import hoodie.spark
 from hoodie import SparkRDDWriteClient
+from hoodie.common.model.record import HoodieKey
 from hoodie.common.model.record_columns import BUCKET, ROW_NUMBER
 from hoodie.engine.data import Rereading
 from hoodie.exception import HoodieDuplicateKeyException, HoodieException, HoodieKeyException
@@ -766,6 +767,69 @@ class TestInsertsOfNewKeys:
         assert read_trips(path) == sorted([*self.STORED, *(row for row in now if row[:2] not in is_stored)])
         # Without tasks that look keys up only the rows to insert must be the same.
         assert bool(kept) == (in_tasks or index == "BUCKET" or now[-1][0] == "n2")
+        check_table(path)
+
+    @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+    @pytest.mark.parametrize("sort_mode", ["NONE", "GLOBAL_SORT", "PARTITION_SORT"])
+    @pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE"])
+    def test_bulk_inserts_drop_known_keys(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], table_type: str, sort_mode: str, index: str
+    ) -> None:
+        path = init_table(tmp_path / "t", table_type=table_type)
+        deletes = sf.expr("cast(substr(id, 2) as int) % 9 = 0").alias("_hoodie_is_deleted")
+        source = spark.read.parquet(str(files(tmp_path / "in", *self.GIVEN))).select("*", deletes)
+        options = {**self.DROP, "index_type": index, "hoodie.bulkinsert.sort.mode": sort_mode}
+        with local_client(path, index_type=index) as writer:
+            writer.upsert(rows(*self.STORED))
+            writer.upsert(rows(("k21", "y", 2, 2.0)))
+            writer.delete([HoodieKey("k22", "x")])
+        with client(spark, path, **options) as writer:
+            result = writer.bulk_insert(source)
+        assert not kept
+        # One of the known keys was deleted. Of the other 9, and of the 31 that are not stored, 1 and 3 are deletes.
+        assert (result.kept_count, result.unmatched_delete_count, result.inserted_count) == (9, 3, 28)
+        stored = [row for row in self.STORED if row[0] not in ("k21", "k22")]
+        new = [row for row in self.GIVEN if row[0] == "k22" or (row[0] >= "k30" and int(row[0][1:]) % 9)]
+        assert read_trips(path) == sorted([*stored, ("k21", "y", 2, 2.0), *new])
+        check_table(path)
+
+    def test_bulk_inserts_of_repeated_keys_keep_their_rows(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData]
+    ) -> None:
+        path = init_table(tmp_path / "t")
+        with local_client(path) as writer:
+            writer.insert(rows(*self.STORED))
+        source = spark.read.parquet(str(files(tmp_path / "in", *self.GIVEN, ("k40", "x", 9, 9.0))))
+        with client(spark, path, **self.DROP) as writer:
+            writer.bulk_insert(source)
+        assert kept
+        new = [row for row in self.GIVEN[10:] if row[0] != "k40"]
+        assert read_trips(path) == sorted([*self.STORED, *new, ("k40", "x", 9, 9.0)])
+
+    @pytest.mark.parametrize(
+        "now", [(("k01", "y", 9, 9.0), ("n1", "x", 9, 9.0)), (("n2", "x", 9, 9.0),), (("n1", "x", 9, 9.0),)],
+        ids=["another known key", "another new key", "one less"],
+    )  # fmt: skip
+    def test_files_of_bulk_inserts_that_are_replaced_in_between(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], monkeypatch: pytest.MonkeyPatch, now: Any
+    ) -> None:
+        path = init_table(tmp_path / "t")
+        with local_client(path) as writer:
+            writer.insert(rows(*self.STORED))
+        folder = files(tmp_path / "in", ("k02", "x", 9, 9.0), ("n1", "x", 9, 9.0), parts=1)
+        save = BaseCommitActionExecutor._save_workload_profile
+
+        def changed(*given: Any) -> None:
+            if not kept:
+                files(folder, *now, parts=1)
+            save(*given)
+
+        monkeypatch.setattr(BaseCommitActionExecutor, "_save_workload_profile", changed)
+        with client(spark, path, **self.DROP) as writer:
+            writer.bulk_insert(spark.read.parquet(str(folder)))
+        assert kept
+        is_stored = {row[:2] for row in self.STORED}
+        assert read_trips(path) == sorted([*self.STORED, *(row for row in now if row[:2] not in is_stored)])
         check_table(path)
 
 

@@ -21,11 +21,13 @@ from hoodie.common.model.record_columns import (
     PARTITION_PATH,
     RECORD_KEY,
     ROW_NUMBER,
+    reserved_field,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
-from hoodie.common.model.write_status import STATUS_SCHEMA, TaskResult, WithoutEffect, unpack
+from hoodie.common.model.write_status import STATUS_SCHEMA, RowsSeen, TaskResult, WithoutEffect, unpack
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import Shared
 from hoodie.exception import (
     HoodieConfigException,
     HoodieInsertException,
@@ -42,10 +44,15 @@ from hoodie.execution.bulkinsert.bulk_insert_partitioner import (
     PartitionSortPartitioner,
     create_bulk_insert_partitioner,
 )
-from hoodie.index.index import Locations
+from hoodie.index.index import Locations, tag_with_locations
+from hoodie.index.places_by_hash import rows_seen_by_hash
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
-from hoodie.table.action.commit.inserts_read_twice import InsertsReadTwice
+from hoodie.table.action.commit.inserts_read_twice import InsertsReadTwice, KnownSlices
+from hoodie.table.action.commit.known_rows import KnownRows, NewRows
+from hoodie.table.action.commit.two_readings import CountRows, usable_rows
+from hoodie.table.action.commit.upsert_partitioner import BucketAssigner
+from hoodie.table.action.commit.write_tasks import WriteTasks
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
 from hoodie.table.workload_profile import WorkloadProfile
@@ -91,6 +98,11 @@ class BulkInsertCommitActionExecutor(InsertsReadTwice):
         combines = write.combine_before_insert and not self.is_prepped
         if self._table.index.names_file_groups:
             return self._insert_into_buckets(records, partitioner, policy, combines)
+        if policy is not InsertDupPolicy.NONE and partitioner.is_built_in:
+            execute = partial(self._stream_new_rows, partitioner=partitioner, policy=policy)
+            written = self._without_keeping(records, execute)
+            if written is not None:
+                return written
         kept: HoodieData | None = None
         try:
             if policy is not InsertDupPolicy.NONE:
@@ -101,15 +113,13 @@ class BulkInsertCommitActionExecutor(InsertsReadTwice):
                 records = self._combine(records.number_rows(ROW_NUMBER), True)
             with self._metrics.step("build workload profile"):
                 self._save_workload_profile(WorkloadProfile(self.operation, {}), None)
-            stays = isinstance(partitioner, NonSortPartitioner | PartitionSortPartitioner)
-            tasks = 0 if stays else records.num_partitions
             expected = None
             if not partitioner.is_built_in:
                 # A class of the user's may lose rows; it costs a pass over them to know, and a stream has only one.
                 if kept is None:
                     kept = records = records.persist()
                 expected = _count_upserts(records)
-            placed = partitioner.repartition_records(records, tasks)
+            placed = _spread(records, partitioner)
             if not isinstance(placed, HoodieData):
                 raise HoodieConfigException(
                     f"{type(partitioner).__name__}.repartition_records returned {type(placed).__name__}: it must give "
@@ -139,6 +149,88 @@ class BulkInsertCommitActionExecutor(InsertsReadTwice):
             if kept is not None:
                 kept.unpersist()
             self._release_shared()
+
+    def _stream_new_rows(
+        self, records: HoodieData, partitioner: BulkInsertPartitioner, policy: InsertDupPolicy
+    ) -> HoodieWriteMetadata | None:
+        """Look the keys of the rows up, then stream the rows; the tasks that write leave known ones out.
+
+        Args:
+            records: The rows, which are read twice.
+            partitioner: Spreads and sorts the rows.
+            policy: The treatment of rows whose key is in the table: they are dropped or refused.
+
+        Returns:
+            None if the rows must be kept: keys repeat and are to be combined, or do not decide alone.
+
+        Raises:
+            HoodieDuplicateKeyException: The policy refuses such rows, and there are some.
+            InputReadOtherwise: The second reading gave other rows than the first; files were written.
+        """
+        found = self._located_keys(records, policy)
+        if found is None:
+            return None
+        locations, seen = found
+        with self._metrics.step("build workload profile"):
+            self._save_workload_profile(WorkloadProfile(self.operation, {}), None)
+        placed = _spread(records.map_batches(usable_rows, records.schema), partitioner)
+        handler = NewRows(BulkInsertHandler(self._write_context, self._key_generator, partitioner.is_sorted), locations)
+        with self._metrics.step("write files") as step:
+            written = placed.map_partitions_with_index(CountRows(handler, rows_seen_by_hash), STATUS_SCHEMA)
+            statuses = self._statuses(written, step, seen)
+        return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
+
+    def _located_keys(self, records: HoodieData, policy: InsertDupPolicy) -> tuple[Shared, RowsSeen] | None:
+        """Read the keys of the rows, and look them up.
+
+        Args:
+            records: See `_stream_new_rows`.
+            policy: See `_stream_new_rows`.
+
+        Returns:
+            The shared `Locations` of rows whose key is in the table, and all rows; None as `_stream_new_rows`.
+        """
+        index = self._table.index
+        keys, counts, _ = self._read_input(records, [PARTITION_PATH], keys_only=True)
+        if keys is not None:
+            if self._combines(policy) and keys.has_duplicates(index.is_global):
+                return None
+            found = self._find_locations(keys, counts)
+            if found is None:
+                return None
+            locations, _, matches = found
+            self._refuse_known_keys(policy, matches)
+            batches = keys.table.combine_chunks().to_batches()
+            return locations, sum(map(rows_seen_by_hash, batches), RowsSeen())
+        located = self._locate_by_hashes(records, exact=True, stays=True)
+        if located is None or (located.keys.repeated and self._combines(policy)):
+            return None
+        locations = located.indexed.notes.share(self._context, located.places)
+        known = KnownSlices.of(located)
+        if known.slices and (policy is InsertDupPolicy.FAIL or not self._are_stored(records, known, locations)):
+            return None
+        return locations, located.keys.looked_up
+
+    def _are_stored(self, records: HoodieData, known: KnownSlices, locations: Shared) -> bool:
+        """Whether slices have the keys themselves, and not only their hashes.
+
+        Args:
+            records: The rows, whose keys are read once more.
+            known: The slices.
+            locations: The shared `Locations`, by hashes.
+        """
+        with self._metrics.step("compare known keys") as step:
+            keys = records.select([RECORD_KEY, PARTITION_PATH])
+            tagged = tag_with_locations(keys.map_batches(usable_rows, keys.schema), locations)
+            assigner = BucketAssigner(known.numbers(0), {}, drops_unknown=True)
+            dealt = tagged.map_batches(assigner, tagged.schema.append(reserved_field(BUCKET)))
+            tasks = WriteTasks.of(known.sizes, self._context.least_write_tasks)
+            routed = dealt.route(BUCKET, tasks.count, tasks.task_of)
+            check = KnownRows(None, known.slices, self._slice_keys, refuses=False, checked_from=0)
+            results = unpack(routed.map_partitions_with_index(tasks.running(check), STATUS_SCHEMA).collect())
+            stored = sum(result.kept for result in results if isinstance(result, WithoutEffect))
+            step.count(records=stored)
+            return stored == known.num_keys
 
     def _insert_into_buckets(
         self, records: HoodieData, partitioner: BulkInsertPartitioner, policy: InsertDupPolicy, combines: bool
@@ -237,6 +329,12 @@ class BulkInsertPreppedCommitActionExecutor(BulkInsertCommitActionExecutor):
 
     operation = WriteOperationType.BULK_INSERT_PREPPED
     is_prepped = True
+
+
+def _spread(records: HoodieData, partitioner: BulkInsertPartitioner) -> HoodieData:
+    """The rows as a partitioner spreads and sorts them."""
+    stays = isinstance(partitioner, NonSortPartitioner | PartitionSortPartitioner)
+    return partitioner.repartition_records(records, 0 if stays else records.num_partitions)
 
 
 def _count_upserts(records: HoodieData) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import PARTITION_PATH, ROW_NUMBER
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.model.write_status import WithoutEffect, WriteStatus
@@ -25,8 +26,9 @@ from hoodie.index.merged_keys import MergedKeys
 from hoodie.table.action.commit.base_commit_action_executor import BUCKET_HANDLERS, NotFound
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 from hoodie.table.action.commit.hashed_rows import BucketOfRow, CombineRows, TagRows
+from hoodie.table.action.commit.incoming_keys import IncomingKeys
 from hoodie.table.action.commit.known_rows import InsertsOnly, KnownRows, SliceKeys
-from hoodie.table.action.commit.located_in_tasks import LocatesInTasks
+from hoodie.table.action.commit.located_in_tasks import HashedInput, LocatesInTasks
 from hoodie.table.action.commit.named_rows import BucketOfNewRow, NamedCounts
 from hoodie.table.action.commit.two_readings import InputReadOtherwise, usable_rows
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
@@ -37,6 +39,38 @@ logger = logging.getLogger(__name__)
 
 _CHECKED_BYTES = 16
 """What a row costs that is only looked up: the bytes that are written in that time."""
+
+
+@attrs.frozen
+class KnownSlices:
+    """The slices that have hashes of incoming keys; the task of each compares the keys.
+
+    Attributes:
+        slices: The slices.
+        sizes: What looking up their rows costs, as bytes.
+        num_keys: The number of distinct hashes that they have.
+    """
+
+    slices: tuple[FileSlice, ...]
+    sizes: tuple[int, ...]
+    num_keys: int
+
+    @classmethod
+    def of(cls, located: HashedInput) -> KnownSlices:
+        """The slices of an input."""
+        updates = located.keys.updates
+        found = np.flatnonzero(updates).tolist()
+        sizes = (updates[found] * _CHECKED_BYTES).tolist()
+        return cls(tuple(located.slices[number] for number in found), tuple(sizes), int(updates.sum()))
+
+    @property
+    def buckets(self) -> tuple[BucketInfo, ...]:
+        """A bucket for each slice."""
+        return tuple(BucketInfo(BucketType.UPDATE, s.file_id, s.partition_path, s) for s in self.slices)
+
+    def numbers(self, first: int) -> dict[tuple[str, str], int]:
+        """(partition path, file id) to bucket number, beginning with a number."""
+        return {(s.partition_path, s.file_id): number for number, s in enumerate(self.slices, first)}
 
 
 class InsertsReadTwice(LocatesInTasks):
@@ -65,17 +99,12 @@ class InsertsReadTwice(LocatesInTasks):
         keys, counts, _ = self._read_input(records, [PARTITION_PATH], keys_only=True)
         if keys is None or keys.has_duplicates(index.is_global):
             return self._insert_by_hashes(records, policy)
-        indexed = self._indexed(counts, exact=True)
-        indexed = attrs.evolve(indexed, request=attrs.evolve(indexed.request, stays=True))
-        if not index.decides_by_keys(indexed):
+        found = self._find_locations(keys, counts)
+        if found is None:
             return None
-        with self._metrics.step("tag location", self._config.index.index_name) as step:
-            step.count(files=len(indexed.slices))
-            locations = index.find_locations(keys.table, self._context, indexed)
-            new, matches = keys.not_found(locations)
-            shared = indexed.notes.share(self._context, locations)
+        locations, new, matches = found
         self._refuse_known_keys(policy, matches)
-        tagged = tag_with_locations(records.map_batches(usable_rows, records.schema), shared)
+        tagged = tag_with_locations(records.map_batches(usable_rows, records.schema), locations)
         rows = tagged.map_batches(NotFound(tuple(records.schema.names)), records.schema)
         with self._metrics.step("build workload profile") as step:
             rows = rows.map_batches(upserts_only, rows.schema)
@@ -85,6 +114,25 @@ class InsertsReadTwice(LocatesInTasks):
         )
         statuses = self._write_buckets(rows, partitioner, expected=new.seen())
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
+
+    def _find_locations(self, keys: IncomingKeys, counts: pa.Table) -> tuple[Shared, IncomingKeys, int] | None:
+        """Look up keys that are at hand.
+
+        Args:
+            keys: The keys.
+            counts: See `_read_input`.
+
+        Returns:
+            The shared `Locations` of those in the table; see `IncomingKeys.not_found`. None if keys do not decide.
+        """
+        indexed = self._indexed(counts, exact=True)
+        indexed = attrs.evolve(indexed, request=attrs.evolve(indexed.request, stays=True))
+        if not self._table.index.decides_by_keys(indexed):
+            return None
+        with self._metrics.step("tag location", self._config.index.index_name) as step:
+            step.count(files=len(indexed.slices))
+            locations = self._table.index.find_locations(keys.table, self._context, indexed)
+            return indexed.notes.share(self._context, locations), *keys.not_found(locations)
 
     def _insert_kept(self, records: HoodieData, policy: InsertDupPolicy) -> HoodieWriteMetadata | None:
         """Write rows that are kept, whose keys are too many for the driver.
@@ -129,29 +177,26 @@ class InsertsReadTwice(LocatesInTasks):
             self._looked_up_in_tasks = True
             return None
         found = located.keys
-        known = np.flatnonzero(found.updates).tolist()
+        checks = KnownSlices.of(located)
         self._without_effect += WithoutEffect(unmatched_deletes=found.unmatched_deletes)
         with self._metrics.step("build workload profile") as step:
             counts = attrs.evolve(found, updates=np.zeros_like(found.updates)).counts(located.slices)
             partitioner = self._plan_buckets(records, counts, step)
-        first, checked = len(partitioner.buckets), [located.slices[number] for number in known]
-        numbers = {(part.partition_path, part.file_id): first + place for place, part in enumerate(checked)}
-        checks = [BucketInfo(BucketType.UPDATE, part.file_id, part.partition_path, part) for part in checked]
-        buckets = (*partitioner.buckets, *checks)
-        sizes = [*partitioner.bucket_bytes, *(int(found.updates[number]) * _CHECKED_BYTES for number in known)]
+        first = len(partitioner.buckets)
+        buckets = (*partitioner.buckets, *checks.buckets)
         write = InsertsOnly(BUCKET_HANDLERS[self._write_context.table_config.table_type](self._write_context, buckets))
         handler: PartitionFunction = write
         if found.repeated and self._combines(policy):
             merge_spec = self._table.merge_spec
             handler = CombineRows(write, merge_spec.combine_duplicates, merge_spec.combines_rows, buckets)
-        slices = (*[None] * first, *checked)
+        slices = (*[None] * first, *checks.slices)
         assigner = partitioner.assigner(drops_unknown=True)
         places = located.indexed.notes.share(self._context, located.places)
         statuses = self._write_by_keys(
             records,
-            BucketOfRow(places, attrs.evolve(assigner, update_buckets=numbers)),
+            BucketOfRow(places, attrs.evolve(assigner, update_buckets=checks.numbers(first))),
             buckets,
-            WriteTasks.of(sizes, self._context.least_write_tasks),
+            WriteTasks.of([*partitioner.bucket_bytes, *checks.sizes], self._context.least_write_tasks),
             KnownRows(handler, slices, self._slice_keys, refuses=False, checked_from=first),
             found.seen,
             row_numbers=ROW_NUMBER if found.repeated else None,

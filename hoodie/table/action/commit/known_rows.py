@@ -14,12 +14,14 @@ import pyarrow.compute as pc
 
 from hoodie.common.bloom.key_blocks import are_surely_distinct
 from hoodie.common.model.file_slice import FileSlice
-from hoodie.common.model.record_columns import BUCKET, RECORD_KEY
+from hoodie.common.model.record_columns import BUCKET, CURRENT_FILE_ID, RECORD_KEY
 from hoodie.common.model.write_status import TaskFailure, WithoutEffect, pack
 from hoodie.common.util.arrow_buffers import numbers_in
 from hoodie.engine.data import PartitionFunction
+from hoodie.engine.engine_context import Shared
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.execution.insert_handler import upserts_only
+from hoodie.index.index import Locations
 from hoodie.index.merged_keys import MergedKeys
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.storage.storage import HoodieStorage
@@ -66,7 +68,8 @@ class KnownRows:
     """Task: drops or refuses the rows of a bucket whose key is stored, before the others are written.
 
     Attributes:
-        write: The function that writes the rows of a bucket; yields rows of `STATUS_SCHEMA`.
+        write: The function that writes the rows of a bucket; yields rows of `STATUS_SCHEMA`. None if all buckets are
+            only checked.
         slices: For each bucket, the slice that may have keys of its rows; None for no slice.
         keys: The keys of slices.
         refuses: Whether rows whose key is stored fail the write; else they are dropped.
@@ -74,7 +77,7 @@ class KnownRows:
             never written: a key that is not stored has the hash of another one, and its task fails.
     """
 
-    write: PartitionFunction
+    write: PartitionFunction | None
     slices: tuple[FileSlice | None, ...]
     keys: SliceKeys
     refuses: bool
@@ -95,6 +98,7 @@ class KnownRows:
         number = int(numbers_in(first.column(BUCKET), np.int32)[0])
         file_slice = self.slices[number]
         if file_slice is None:
+            assert self.write is not None
             yield from self.write(task, rows)
             return
         known = 0
@@ -109,6 +113,7 @@ class KnownRows:
                     yield from (some if not count else some.filter(pc.invert(is_known))).to_batches()
 
         if number < self.checked_from:
+            assert self.write is not None
             yield from self.write(task, new_rows(first.schema.names))
         else:
             others = sum(batch.num_rows for batch in new_rows([RECORD_KEY]))
@@ -119,6 +124,37 @@ class KnownRows:
             yield pack([TaskFailure("HoodieDuplicateKeyException", message, known)])
         else:
             yield pack([WithoutEffect(kept=known)])
+
+
+@attrs.frozen
+class NewRows:
+    """Task: drops the rows whose key has a location.
+
+    Attributes:
+        write: The function that writes the other rows; yields rows of `STATUS_SCHEMA`.
+        locations: The shared `Locations`.
+    """
+
+    write: PartitionFunction
+    locations: Shared
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The results of the function, and a `WithoutEffect` for the dropped rows."""
+        known = 0
+
+        def new_rows() -> Iterator[pa.RecordBatch]:
+            nonlocal known
+            locations: Locations = self.locations.value
+            for batch in batches:
+                # A key that is stored several times gives several rows, a new one gives one.
+                tagged = locations.tag(batch)
+                kept = tagged.filter(tagged.column(CURRENT_FILE_ID).is_null()).select(batch.schema.names)
+                known += batch.num_rows - kept.num_rows
+                if kept.num_rows:
+                    yield kept
+
+        yield from self.write(task, new_rows())
+        yield pack([WithoutEffect(kept=known)])
 
 
 @attrs.frozen
