@@ -38,6 +38,14 @@ from hoodie.table.action.commit import incoming_keys
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 WARM_UPS = 3
 BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
+RECORD_INDEX = {
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+}
+RECORD_LEVEL_INDEX = {
+    "hoodie.index.type": "RECORD_LEVEL_INDEX",
+    "hoodie.metadata.record.level.index.enable": "true",
+}
 DROP = {"hoodie.datasource.insert.dup.policy": "drop"}
 
 
@@ -100,6 +108,10 @@ KINDS = {
     "insert, all keys known and dropped": Kind("insert", DROP),
     "insert, half of the keys dropped": Kind("insert", DROP, data="half"),
     "insert, known keys refused": Kind("insert", {"hoodie.datasource.insert.dup.policy": "fail"}, data="new"),
+    "RECORD_INDEX": Kind(options=RECORD_INDEX),
+    "RECORD_INDEX, upsert of new keys": Kind(options=RECORD_INDEX, data="new"),
+    "RECORD_INDEX, half of the keys dropped": Kind("insert", {**RECORD_INDEX, **DROP}, data="half"),
+    "RECORD_LEVEL_INDEX": Kind(options=RECORD_LEVEL_INDEX),
     "insert_overwrite": Kind("insert_overwrite"),
     "bulk_insert": Kind("bulk_insert", data="new"),
     "bulk_insert, half of the keys dropped": Kind("bulk_insert", DROP, data="half"),

@@ -235,10 +235,12 @@ class KeysInTasks:
     Attributes:
         ranges: Partition path to smallest and largest keys (string) of parts of the incoming rows.
         sample: Some record keys (string); they may repeat.
+        num_rows: The number of rows that have them.
     """
 
     ranges: Mapping[str, Sequence[tuple[str, str]]]
     sample: pa.Array
+    num_rows: int
 
 
 class HoodieIndex(ABC):

@@ -748,7 +748,7 @@ def keys_in_tasks(incoming: pa.Table) -> KeysInTasks:
     for row in incoming.filter(pc.equal(incoming[KIND], int(Kind.KEYS))).to_pylist():
         ranges.setdefault(row[PARTITION_PATH], []).append((row[LOW], row[HIGH]))
     sample = incoming.filter(pc.equal(incoming[KIND], int(Kind.SAMPLE)))[LOW].combine_chunks()
-    return KeysInTasks(ranges, sample)
+    return KeysInTasks(ranges, sample, rows_read(incoming).count)
 
 
 def counts_by_partition(incoming: pa.Table) -> pa.Table:

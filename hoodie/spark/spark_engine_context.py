@@ -32,6 +32,7 @@ from hoodie.exception import (
     HoodieSchemaException,
 )
 from hoodie.metrics.progress import TaskCounter
+from hoodie.spark.released_broadcasts import release
 from hoodie.spark.spark_compatibility import (
     STOPPED,
     check_running,
@@ -238,7 +239,7 @@ class _BroadcastValue(Shared):
         return self._broadcast.value
 
     def release(self) -> None:
-        self._broadcast.unpersist()
+        release(self._broadcast)
 
 
 _EMBEDDED: dict[str, Any] = {}

@@ -62,6 +62,11 @@ _KEYS_OF_A_PARTITION = 10
 """With fewer keys for each partition, listing all partitions takes longer than the look-up."""
 
 
+def _are_small(slices: Sequence[FileSlice], num_keys: int) -> bool:
+    """Whether the keys of base files are read in less time than a number of keys takes in the index."""
+    return sum(part.size_bytes for part in slices) <= num_keys * _BYTES_OF_A_KEY
+
+
 class _RecordIndex(BaseFileIndex):
     """The common base of both record indexes.
 
@@ -195,11 +200,13 @@ class HoodieRecordIndex(_RecordIndex):
     def slices_to_search(
         self, keys: KeysInTasks, context: HoodieEngineContext, table: IndexedTable
     ) -> Sequence[tuple[FileSlice, bool]] | None:
-        """See `HoodieIndex`: none if many base files hold no key, so that the index names fewer."""
+        """See `HoodieIndex`: none if many base files hold no key, so that the index names fewer, and the others are not
+        small beside the keys.
+        """
         index = self._open(table)
         to_search: IndexedTable | None = table
         if index is not None and len(keys.sample):
-            to_search = self._table_by_sample(index, keys.sample, table)
+            to_search = self._table_by_sample(index, keys.sample, table) or self._small_table(keys.num_rows, table)
         return None if to_search is None else self._base_files.slices_to_search(keys, context, to_search)
 
     @staticmethod
@@ -217,14 +224,18 @@ class HoodieRecordIndex(_RecordIndex):
         """
         if len(keys) >= _KEYS_FOR_A_SAMPLE and len(index.slices) >= _GROUPS_FOR_A_SAMPLE:
             return HoodieRecordIndex._table_by_sample(index, keys, table)
-        if len(keys) < _KEYS_FOR_BASE_FILES or table.request.exact or table.listing.snapshot is None:
+        return HoodieRecordIndex._small_table(len(keys), table)
+
+    @staticmethod
+    def _small_table(num_keys: int, table: IndexedTable) -> IndexedTable | None:
+        """See `_table_to_search`: the table if its base files are small beside a number of keys."""
+        if num_keys < _KEYS_FOR_BASE_FILES or table.request.exact or table.listing.snapshot is None:
             return None
         partitions = set(table.listing.snapshot.view().list_partitions())
-        if len(partitions) * _KEYS_OF_A_PARTITION > len(keys):
+        if len(partitions) * _KEYS_OF_A_PARTITION > num_keys:
             return None
         whole = HoodieRecordIndex._whole_table(partitions, table)
-        is_small = whole is not None and sum(part.size_bytes for part in whole.slices) <= len(keys) * _BYTES_OF_A_KEY
-        return whole if is_small else None
+        return whole if whole is not None and _are_small(whole.slices, num_keys) else None
 
     @staticmethod
     def _table_by_sample(index: RecordIndexLookup, keys: pa.Array, table: IndexedTable) -> IndexedTable | None:
@@ -325,8 +336,12 @@ class HoodieRecordIndex(_RecordIndex):
 class HoodieRecordLevelIndex(_RecordIndex):
     """A record key is unique in its partition; the index has file groups for each partition. Table version 9.
 
+    Keys that are too many for the driver are looked up in base files if these are small beside the keys.
+
     Hudi: org.apache.hudi.index.SparkMetadataTablePartitionedRecordIndex.
     """
+
+    searches_slices = True
 
     def __init__(self, config: HoodieWriteConfig) -> None:
         super().__init__(config)
@@ -335,6 +350,16 @@ class HoodieRecordLevelIndex(_RecordIndex):
     @property
     def is_global(self) -> bool:
         return False
+
+    def slices_to_search(
+        self, keys: KeysInTasks, context: HoodieEngineContext, table: IndexedTable
+    ) -> Sequence[tuple[FileSlice, bool]] | None:
+        """See `HoodieIndex`: none if the index reads less than base files, or if there are log files."""
+        if self._open(table) is not None:
+            is_merged = not all(part.is_base_file_alone for part in table.slices)
+            if is_merged or not _are_small(table.slices, keys.num_rows):
+                return None
+        return self._base_files.slices_to_search(keys, context, table)
 
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
         index = self._open(table)

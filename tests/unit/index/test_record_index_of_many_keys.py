@@ -29,6 +29,7 @@ from hoodie.index.recordindex import record_index
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.table.action.commit import located_in_tasks
 from tests.support.table_builder import indexed_table, init_table, local_client, read_rows, rows
+from tests.support.table_invariants import check_table
 
 INDEXED: dict[str, Any] = {
     "hoodie.metadata.enable": True,
@@ -223,3 +224,38 @@ def test_keys_that_stay_in_tasks_are_searched_in_base_files_if_most_of_these_hol
     assert (result.inserted_count, result.updated_count) == (1, len(keys))
     assert read_rows(path) == sorted([*((key, REGION[key], 2 if key in keys else 1) for key in KEYS), ("new", "z", 2)])
     assert [len(slices) for slices in searched] == ([2] if share == 1 else [])
+
+
+@pytest.mark.parametrize("index", ["RECORD_INDEX", "RECORD_LEVEL_INDEX"])
+@pytest.mark.parametrize("bytes_of_a_key", [192 << 10, 1])
+@pytest.mark.parametrize("operation", ["upsert", "insert"])
+def test_keys_that_stay_in_tasks_are_searched_in_base_files_that_are_small_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str, bytes_of_a_key: int, operation: str
+) -> None:
+    """Whether or not these files hold some; an insert drops known keys."""
+    monkeypatch.setattr("hoodie.table.action.commit.incoming_keys.KEY_BYTES", -1)
+    monkeypatch.setattr(record_index, "SHARED_KEY_BYTES", -1)
+    monkeypatch.setattr(record_index, "_KEYS_FOR_BASE_FILES", 40)
+    monkeypatch.setattr(record_index, "_BYTES_OF_A_KEY", bytes_of_a_key)
+    searched = []
+    locate = located_in_tasks.locate
+    monkeypatch.setattr(located_in_tasks, "locate", lambda *given: searched.append(given[1]) or locate(*given))
+    options = {
+        "index_type": index,
+        "hoodie.datasource.insert.dup.policy": "drop",
+        f"hoodie.metadata.{'global.' if index == 'RECORD_INDEX' else ''}record.level.index.enable": "true",
+    }
+    # Only version 9 has the index of each partition.
+    path = init_table(tmp_path / "t", **({"table_version": 9} if index == "RECORD_LEVEL_INDEX" else {}))
+    stored = [(f"k{i:02}", "xy"[i % 2], 1) for i in range(40)]
+    given = [(f"k{i:02}", "xyz"[2 if i > 70 else i % 2], 2) for i in range(38, 90)]
+    with local_client(path, **options) as client:
+        client.upsert(rows(*stored))
+        searched.clear()
+        result = getattr(client, operation)(rows(*given))
+    known = stored if operation == "insert" else [*stored[:38], *given[:2]]
+    assert read_rows(path) == sorted([*known, *given[2:]])
+    assert result.inserted_count == len(given) - 2
+    assert (result.updated_count, result.kept_count) == ((2, 0) if operation == "upsert" else (0, result.kept_count))
+    assert [len(slices) for slices in searched] == ([2] if bytes_of_a_key > 1 else [])
+    check_table(path)
