@@ -47,7 +47,7 @@ class KnownSlices:
 
     Attributes:
         slices: The slices.
-        sizes: What looking up their rows costs, as bytes.
+        sizes: The cost of looking up their rows, as bytes that are written in that time.
         num_keys: The number of distinct hashes that they have.
     """
 
