@@ -33,7 +33,7 @@ from hoodie.spark.spark_plans import planned_bytes, rereading_of
 from hoodie.table.action.commit import located_in_tasks
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
-from tests.support.table_builder import init_table, local_client, read_trips, rows, write_config
+from tests.support.table_builder import init_table, local_client, read_trips, rows, spark_rows, write_config
 from tests.support.table_invariants import check_table
 
 pytestmark = pytest.mark.spark
@@ -768,6 +768,20 @@ class TestInsertsOfNewKeys:
         # Without tasks that look keys up only the rows to insert must be the same.
         assert bool(kept) == (in_tasks or index == "BUCKET" or now[-1][0] == "n2")
         check_table(path)
+
+    @pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
+    @pytest.mark.parametrize("condition", ["false", "true"], ids=["no rows", "deletes alone"])
+    def test_nothing_is_inserted_nowhere(
+        self, spark: SparkSession, tmp_path: Path, operation: str, condition: str
+    ) -> None:
+        path = init_table(tmp_path / "t")
+        folder = files(tmp_path / "in", ("n", "x", 1, 1.0), ("m", "y", 1, 1.0))
+        source = spark.read.parquet(str(folder)).select("*", sf.lit(True).alias("_hoodie_is_deleted")).where(condition)
+        with client(spark, path, **self.DROP) as writer:
+            writer.insert(spark_rows(spark, ("a", "x", 1, 1.0)))
+            result = getattr(writer, operation)(source)
+        assert (result.inserted_count, result.unmatched_delete_count) == (0, 2 if condition == "true" else 0)
+        assert read_trips(path) == [("a", "x", 1, 1.0)]
 
     @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
     @pytest.mark.parametrize("sort_mode", ["NONE", "GLOBAL_SORT", "PARTITION_SORT"])

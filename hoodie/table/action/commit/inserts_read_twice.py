@@ -184,6 +184,8 @@ class InsertsReadTwice(LocatesInTasks):
             partitioner = self._plan_buckets(records, counts, step)
         first = len(partitioner.buckets)
         buckets = (*partitioner.buckets, *checks.buckets)
+        if not buckets:
+            return HoodieWriteMetadata(self.operation, [], without_effect=self._without_effect)
         write = InsertsOnly(BUCKET_HANDLERS[self._write_context.table_config.table_type](self._write_context, buckets))
         handler: PartitionFunction = write
         if found.repeated and self._combines(policy):

@@ -95,6 +95,23 @@ def test_refused_keys_leave_the_table_as_it_was(tmp_path: Path, options: dict[st
     check_table(path)
 
 
+@pytest.mark.parametrize("options", [{}, BUCKETS], ids=["SIMPLE", "BUCKET"])
+@pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
+@pytest.mark.parametrize("policy", [DROP, FAIL], ids=["drop", "fail"])
+def test_no_rows_and_deletes_alone_are_inserted_nowhere(
+    tmp_path: Path, options: dict[str, Any], operation: str, policy: dict[str, Any]
+) -> None:
+    path = init_table(tmp_path / "t")
+    nothing = rows(("n", "x", 1)).slice(0, 0)
+    deletes = rows(("n", "x", 1), ("m", "y", 1)).append_column("_hoodie_is_deleted", pa.array([True, True]))
+    with local_client(path, **policy, **options) as client:
+        client.insert(rows(("a", "x", 1)))
+        for given, unmatched in ((nothing, 0), (deletes, 2)):
+            result = getattr(client, operation)(given)
+            assert (result.inserted_count, result.kept_count, result.unmatched_delete_count) == (0, 0, unmatched)
+    assert read_rows(path) == [("a", "x", 1)]
+
+
 def test_keys_are_looked_up_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is that of a part, not of all rows of a slice."""
     monkeypatch.setattr(known_rows, "CHECKED_ROWS", 10)
