@@ -158,7 +158,7 @@ class HoodieWriteResult:
         """Records whose stored record stays, because your record merger kept it, or because the write is an insert that
         drops keys in the table (``hoodie.datasource.insert.dup.policy=drop``).
 
-        Dropped records are not counted if the keys of the input take more than 64 MiB together.
+        Dropped records are not counted where an engine joined keys that take more than 64 MiB together.
         """
         return self.without_effect.kept
 
@@ -174,8 +174,8 @@ class HoodieWriteResult:
     def combined_count(self) -> int | None:
         """Records that were dropped in favour of another record with the same key in the same input.
 
-        None if they were not counted: Spark combined keys that take more than 64 MiB together, an insert of that many
-        keys dropped those in the table, or a bulk insert combined its input.
+        None if they were not counted: Spark joined keys that take more than 64 MiB together, or a bulk insert combined
+        its input.
         """
         return self.without_effect.combined
 

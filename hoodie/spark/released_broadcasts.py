@@ -10,6 +10,7 @@ Hudi has no counterpart.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections import deque
 from contextlib import suppress
@@ -20,6 +21,7 @@ from pyspark import Broadcast
 KEPT_SECONDS = 600
 """The time after which no attempt of a task is late."""
 
+_lock = threading.Lock()
 _released: deque[tuple[float, Any, str]] = deque()
 """Since when a broadcast is released, its counterpart in the JVM, and the file of its value."""
 
@@ -31,14 +33,13 @@ def release(broadcast: Broadcast[Any]) -> None:
         broadcast: A broadcast that is not used any more.
     """
     broadcast.unpersist()
-    # Not the broadcast itself, which holds the value.
-    _released.append((time.monotonic(), broadcast._jbroadcast, broadcast._path))
-    while _released and _released[0][0] + KEPT_SECONDS <= time.monotonic():
-        try:
-            _, in_jvm, path = _released.popleft()
-        except IndexError:
-            # Another thread was faster.
-            return
+    with _lock:
+        # Not the broadcast itself, which holds the value.
+        _released.append((time.monotonic(), broadcast._jbroadcast, broadcast._path))
+        old = []
+        while _released and _released[0][0] + KEPT_SECONDS <= time.monotonic():
+            old.append(_released.popleft())
+    for _, in_jvm, path in old:
         with suppress(Exception):
             # Its session may have been stopped.
             in_jvm.destroy(False)

@@ -21,7 +21,6 @@ from hoodie.common.model.record_columns import (
     PARTITION_PATH,
     RECORD_KEY,
     ROW_NUMBER,
-    reserved_field,
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.common.model.write_status import STATUS_SCHEMA, RowsSeen, TaskResult, WithoutEffect, unpack
@@ -44,15 +43,13 @@ from hoodie.execution.bulkinsert.bulk_insert_partitioner import (
     PartitionSortPartitioner,
     create_bulk_insert_partitioner,
 )
-from hoodie.index.index import Locations, tag_with_locations
+from hoodie.index.index import Locations
 from hoodie.index.places_by_hash import rows_seen_by_hash
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.table.action.commit.inserts_read_twice import InsertsReadTwice, KnownSlices
-from hoodie.table.action.commit.known_rows import KnownRows, NewRows
+from hoodie.table.action.commit.known_rows import NewRows
 from hoodie.table.action.commit.two_readings import CountRows, usable_rows
-from hoodie.table.action.commit.upsert_partitioner import BucketAssigner
-from hoodie.table.action.commit.write_tasks import WriteTasks
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.table import HoodieTable
 from hoodie.table.workload_profile import WorkloadProfile
@@ -207,30 +204,12 @@ class BulkInsertCommitActionExecutor(InsertsReadTwice):
             return None
         locations = located.indexed.notes.share(self._context, located.places)
         known = KnownSlices.of(located)
-        if known.slices and (policy is InsertDupPolicy.FAIL or not self._are_stored(records, known, locations)):
-            return None
+        if known.slices:
+            stored = self._count_stored(records, known, locations)
+            self._refuse_known_keys(policy, stored)
+            if stored != known.num_keys:
+                return None
         return locations, located.keys.looked_up
-
-    def _are_stored(self, records: HoodieData, known: KnownSlices, locations: Shared) -> bool:
-        """Whether slices have the keys themselves, and not only their hashes.
-
-        Args:
-            records: The rows, whose keys are read once more.
-            known: The slices.
-            locations: The shared `Locations`, by hashes.
-        """
-        with self._metrics.step("compare known keys") as step:
-            keys = records.select([RECORD_KEY, PARTITION_PATH])
-            tagged = tag_with_locations(keys.map_batches(usable_rows, keys.schema), locations)
-            assigner = BucketAssigner(known.numbers(0), {}, drops_unknown=True)
-            dealt = tagged.map_batches(assigner, tagged.schema.append(reserved_field(BUCKET)))
-            tasks = WriteTasks.of(known.sizes, self._context.least_write_tasks)
-            routed = dealt.route(BUCKET, tasks.count, tasks.task_of)
-            check = KnownRows(None, known.slices, self._slice_keys, refuses=False, checked_from=0)
-            results = unpack(routed.map_partitions_with_index(tasks.running(check), STATUS_SCHEMA).collect())
-            stored = sum(result.kept for result in results if isinstance(result, WithoutEffect))
-            step.count(records=stored)
-            return stored == known.num_keys
 
     def _insert_into_buckets(
         self, records: HoodieData, partitioner: BulkInsertPartitioner, policy: InsertDupPolicy, combines: bool

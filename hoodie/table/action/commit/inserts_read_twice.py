@@ -6,6 +6,7 @@ Hudi has no counterpart: it keeps the input.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -13,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.model.file_slice import FileSlice
-from hoodie.common.model.record_columns import PARTITION_PATH, ROW_NUMBER
+from hoodie.common.model.record_columns import BUCKET, OPERATION, PARTITION_PATH, RECORD_KEY, ROW_NUMBER, reserved_field
 from hoodie.common.model.write_operation_type import HoodieTableType
-from hoodie.common.model.write_status import WithoutEffect, WriteStatus
+from hoodie.common.model.write_status import STATUS_SCHEMA, WithoutEffect, WriteStatus, unpack
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.engine.bucket_routing import BucketNumbers, InsertRouting
 from hoodie.engine.data import HoodieData, PartitionFunction
@@ -31,12 +32,14 @@ from hoodie.table.action.commit.known_rows import InsertsOnly, KnownRows, SliceK
 from hoodie.table.action.commit.located_in_tasks import HashedInput, LocatesInTasks
 from hoodie.table.action.commit.named_rows import BucketOfNewRow, NamedCounts
 from hoodie.table.action.commit.two_readings import InputReadOtherwise, usable_rows
-from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
+from hoodie.table.action.commit.upsert_partitioner import BucketAssigner, UpsertPartitioner
 from hoodie.table.action.commit.write_tasks import WriteTasks
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 
 logger = logging.getLogger(__name__)
 
+_KEY_SHARE = 8
+"""The bytes of a base file that are read for each byte that is written in that time."""
 _CHECKED_BYTES = 16
 """What a row costs that is only looked up: the bytes that are written in that time."""
 
@@ -48,7 +51,7 @@ class KnownSlices:
     Attributes:
         slices: The slices.
         sizes: The cost of looking up their rows, as bytes that are written in that time.
-        num_keys: The number of distinct hashes that they have.
+        num_keys: The number of distinct hashes that they have; 0 if that was not counted.
     """
 
     slices: tuple[FileSlice, ...]
@@ -62,6 +65,16 @@ class KnownSlices:
         found = np.flatnonzero(updates).tolist()
         sizes = (updates[found] * _CHECKED_BYTES).tolist()
         return cls(tuple(located.slices[number] for number in found), tuple(sizes), int(updates.sum()))
+
+    @classmethod
+    def in_partitions(cls, file_slices: Mapping[str, Sequence[FileSlice]]) -> KnownSlices:
+        """All slices of some partitions.
+
+        Args:
+            file_slices: Partition path to the slices.
+        """
+        slices = tuple(part for group in file_slices.values() for part in group)
+        return cls(slices, tuple(part.size_bytes // _KEY_SHARE for part in slices), 0)
 
     @property
     def buckets(self) -> tuple[BucketInfo, ...]:
@@ -165,19 +178,26 @@ class InsertsReadTwice(LocatesInTasks):
             policy: See `_insert_new_keys`.
 
         Returns:
-            None if `_locate_by_hashes` does not find the rows, or if some seem to be refused: then all are counted.
+            None if `_locate_by_hashes` does not find the rows, or if known keys are refused, and new ones have a stored
+            hash.
 
         Raises:
+            HoodieDuplicateKeyException: See `_insert_new_keys`.
             InputReadOtherwise: See `_insert_new_keys`; also if two keys have one hash.
         """
         if self._looked_up_in_tasks:
             return None
         located = self._locate_by_hashes(records, exact=True, stays=True)
-        if located is None or (policy is InsertDupPolicy.FAIL and located.keys.updates.any()):
+        if located is None:
             self._looked_up_in_tasks = True
             return None
         found = located.keys
         checks = KnownSlices.of(located)
+        places = located.indexed.notes.share(self._context, located.places)
+        if checks.slices and policy is InsertDupPolicy.FAIL:
+            self._refuse_known_keys(policy, self._count_stored(records, checks, places))
+            self._looked_up_in_tasks = True
+            return None
         self._without_effect += WithoutEffect(unmatched_deletes=found.unmatched_deletes)
         with self._metrics.step("build workload profile") as step:
             counts = attrs.evolve(found, updates=np.zeros_like(found.updates)).counts(located.slices)
@@ -193,17 +213,39 @@ class InsertsReadTwice(LocatesInTasks):
             handler = CombineRows(write, merge_spec.combine_duplicates, merge_spec.combines_rows, buckets)
         slices = (*[None] * first, *checks.slices)
         assigner = partitioner.assigner(drops_unknown=True)
-        places = located.indexed.notes.share(self._context, located.places)
         statuses = self._write_by_keys(
             records,
             BucketOfRow(places, attrs.evolve(assigner, update_buckets=checks.numbers(first))),
             buckets,
             WriteTasks.of([*partitioner.bucket_bytes, *checks.sizes], self._context.least_write_tasks),
-            KnownRows(handler, slices, self._slice_keys, refuses=False, checked_from=first),
+            KnownRows(handler, slices, self._slice_keys, checked_from=first),
             found.seen,
             row_numbers=ROW_NUMBER if found.repeated else None,
         )
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
+
+    def _count_stored(self, records: HoodieData, known: KnownSlices, locations: Shared) -> int:
+        """Count the rows whose key is in the slice that their location names.
+
+        Args:
+            records: The rows, whose keys are read once more.
+            known: The slices.
+            locations: The shared `Locations`.
+        """
+        if not known.slices:
+            return 0
+        with self._metrics.step("compare known keys") as step:
+            keys = records.select([RECORD_KEY, PARTITION_PATH, OPERATION])
+            tagged = tag_with_locations(keys.map_batches(usable_rows, keys.schema), locations)
+            assigner = BucketAssigner(known.numbers(0), {}, drops_unknown=True)
+            dealt = tagged.map_batches(assigner, tagged.schema.append(reserved_field(BUCKET)))
+            tasks = WriteTasks.of(known.sizes, self._context.least_write_tasks)
+            routed = dealt.route(BUCKET, tasks.count, tasks.task_of)
+            check = KnownRows(None, known.slices, self._slice_keys, checked_from=0)
+            results = unpack(routed.map_partitions_with_index(tasks.running(check), STATUS_SCHEMA).collect())
+            stored = sum(result.kept for result in results if isinstance(result, WithoutEffect))
+            step.count(records=stored)
+            return stored
 
     @property
     def _slice_keys(self) -> SliceKeys:
@@ -233,7 +275,7 @@ class InsertsReadTwice(LocatesInTasks):
             combined, or if known keys are dropped in a table without keys.
 
         Raises:
-            HoodieDuplicateKeyException: The policy refuses rows, and there are some; files were written.
+            HoodieDuplicateKeyException: The policy refuses such rows, and there are some; no file was written.
             InputReadOtherwise: The second reading gave other rows than the first; files were written.
         """
         places: Shared | None = None
@@ -246,6 +288,11 @@ class InsertsReadTwice(LocatesInTasks):
             if counted is None:
                 return None
             found, locations, places = counted
+            if policy is InsertDupPolicy.FAIL:
+                known = KnownSlices.in_partitions(
+                    self._latest_file_slices(pc.unique(found[PARTITION_PATH]).to_pylist())
+                )
+                self._refuse_known_keys(policy, self._count_stored(records, known, places))
             named = NamedCounts.of_inserts(found, locations, combines)
         else:
             nowhere = self._context.share(KeyLocations({}, ()))
@@ -281,10 +328,9 @@ class InsertsReadTwice(LocatesInTasks):
             named: The same by place.
             places: The shared `Locations` where the index names file groups.
             combines: Whether one row of each key stays.
-            policy: See `_insert_reading_twice`.
+            policy: See `_insert_reading_twice`; refused rows were looked for before.
 
         Raises:
-            HoodieDuplicateKeyException: See `_insert_reading_twice`.
             InputReadOtherwise: See `_insert_reading_twice`.
         """
         table_type = self._write_context.table_config.table_type
@@ -301,10 +347,9 @@ class InsertsReadTwice(LocatesInTasks):
             merge_spec = self._table.merge_spec
             write = InsertsOnly(handler)
             handler = CombineRows(write, merge_spec.combine_duplicates, merge_spec.combines_rows, buckets)
-        if policy is not InsertDupPolicy.NONE:
+        if policy is InsertDupPolicy.DROP:
             slices = tuple(bucket.file_slice for bucket in buckets)
-            refuses = policy is InsertDupPolicy.FAIL
-            handler = KnownRows(handler, slices, self._slice_keys, refuses, checked_from=len(buckets))
+            handler = KnownRows(handler, slices, self._slice_keys, checked_from=len(buckets))
         dealer: InsertRouting | BucketNumbers | None = None
         if places is not None:
             dealer = self._bucket_numbers(partitioner, found)

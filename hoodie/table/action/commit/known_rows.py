@@ -28,7 +28,6 @@ from hoodie.storage.storage import HoodieStorage
 
 CHECKED_ROWS = 1 << 18
 """The rows whose keys are looked up at once, at least."""
-HOW_TO_PASS = "Give hoodie.datasource.insert.dup.policy=drop to pass over them, none to add them again, or upsert them"
 
 
 @attrs.frozen
@@ -65,14 +64,13 @@ class SliceKeys:
 
 @attrs.frozen
 class KnownRows:
-    """Task: drops or refuses the rows of a bucket whose key is stored, before the others are written.
+    """Task: drops the rows of a bucket whose key is stored, before the others are written.
 
     Attributes:
         write: The function that writes the rows of a bucket; yields rows of `STATUS_SCHEMA`. None if all buckets are
             only checked.
         slices: For each bucket, the slice that may have keys of its rows; None for no slice.
         keys: The keys of slices.
-        refuses: Whether rows whose key is stored fail the write; else they are dropped.
         checked_from: Rows of buckets from this number on came because their slice has the hash of their key. They are
             never written: a key that is not stored has the hash of another one, and its task fails.
     """
@@ -80,7 +78,6 @@ class KnownRows:
     write: PartitionFunction | None
     slices: tuple[FileSlice | None, ...]
     keys: SliceKeys
-    refuses: bool
     checked_from: int
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -119,11 +116,7 @@ class KnownRows:
             others = sum(batch.num_rows for batch in new_rows([RECORD_KEY]))
             if others:
                 yield pack([TaskFailure("HoodieIndexException", "they have the hashes of other keys", others)])
-        if known and self.refuses:
-            message = f"Their keys are in the table; nothing was committed. {HOW_TO_PASS}"
-            yield pack([TaskFailure("HoodieDuplicateKeyException", message, known)])
-        else:
-            yield pack([WithoutEffect(kept=known)])
+        yield pack([WithoutEffect(kept=known)])
 
 
 @attrs.frozen

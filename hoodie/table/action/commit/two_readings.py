@@ -27,7 +27,7 @@ from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieWriteException
 from hoodie.table.action.commit.incoming_keys import rows_seen
 
-_NOT_OF_THE_INPUT = ("HoodieEarlyConflictDetectionException", "HoodieDuplicateKeyException")
+_NOT_OF_THE_INPUT = ("HoodieEarlyConflictDetectionException",)
 """Failures that keeping the input would not prevent."""
 
 

@@ -17,7 +17,7 @@ from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.action.commit import known_rows
 from hoodie.table.action.commit.inserts_read_twice import InsertsReadTwice
 from hoodie.table.action.commit.known_rows import SliceKeys
-from tests.support.table_builder import init_table, local_client, read_rows, rows
+from tests.support.table_builder import content, init_table, local_client, read_rows, rows
 from tests.support.table_invariants import check_table
 
 DROP = {"hoodie.datasource.insert.dup.policy": "drop"}
@@ -83,16 +83,41 @@ def test_an_insert_of_known_keys_alone_writes_no_file(
 
 
 @pytest.mark.parametrize("options", [{}, BUCKETS], ids=["SIMPLE", "BUCKET"])
-def test_refused_keys_leave_the_table_as_it_was(tmp_path: Path, options: dict[str, Any]) -> None:
-    path = init_table(tmp_path / "t")
+@pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
+@pytest.mark.parametrize("combines", ["false", "true"], ids=["rows", "combined rows"])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_refused_keys_leave_the_table_as_it_was(
+    tmp_path: Path, kept: list[object], options: dict[str, Any], operation: str, combines: str, table_type: str
+) -> None:
+    path = init_table(tmp_path / "t", table_type=table_type)
     given = [(f"k{i:03}", "xy"[i % 2], 1) for i in range(100)]
-    with local_client(path, **FAIL, **options) as client:
+    new = [(f"n{i}", "xz"[i % 2], 2) for i in range(50)]
+    with local_client(path, **FAIL, **options, **{"hoodie.combine.before.insert": combines}) as client:
         client.insert(rows(*given))
-        with pytest.raises(HoodieDuplicateKeyException, match=r"2 of the records.*insert\.dup\.policy=drop"):
-            client.insert(rows(("k001", "y", 2), ("k002", "x", 2), *[(f"n{i}", "x", 2) for i in range(50)]))
+        before = content(path)
+        bad = rows(("k001", "y", 2), ("k001", "y", 3), ("k002", "x", 2), *new)
+        deletes = pa.array([True, False, True] + [False] * 50)
+        for one in (bad, bad.append_column("_hoodie_is_deleted", deletes)):
+            with pytest.raises(HoodieDuplicateKeyException, match=r"the keys of 3 of the records.*policy=drop"):
+                getattr(client, operation)(one)
+        assert not {name for name in content(path) if name.endswith((".parquet", ".log"))} - before.keys()
         assert read_rows(path) == given
-        assert client.insert(rows(("n1", "x", 2))).inserted_count == 1
+        assert getattr(client, operation)(rows(("n1", "x", 2))).inserted_count in (0, 1)
+    assert read_rows(path) == [*given, ("n1", "x", 2)]
     check_table(path)
+
+
+@pytest.mark.parametrize("persist", ["ALWAYS", "AUTO"])
+def test_a_new_key_with_the_hash_of_a_stored_one_is_not_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: list[object], persist: str
+) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path, **FAIL, **{"hoodie.write.input.persist": persist}) as client:
+        client.insert(rows(("a1", "x", 1), ("a2", "x", 1)))
+        monkeypatch.setattr(places_by_hash, "quick_hashes", last_digits)
+        assert client.insert(rows(("b1", "x", 2), ("b3", "x", 2))).inserted_count == 2
+    assert kept
+    assert read_rows(path) == [("a1", "x", 1), ("a2", "x", 1), ("b1", "x", 2), ("b3", "x", 2)]
 
 
 @pytest.mark.parametrize("options", [{}, BUCKETS], ids=["SIMPLE", "BUCKET"])
