@@ -200,13 +200,11 @@ class HoodieRecordIndex(_RecordIndex):
     def slices_to_search(
         self, keys: KeysInTasks, context: HoodieEngineContext, table: IndexedTable
     ) -> Sequence[tuple[FileSlice, bool]] | None:
-        """See `HoodieIndex`: none if many base files hold no key, so that the index names fewer, and the others are not
-        small beside the keys.
-        """
+        """See `HoodieIndex`: none if base files are not small beside the keys, and the index names few of them."""
         index = self._open(table)
         to_search: IndexedTable | None = table
         if index is not None and len(keys.sample):
-            to_search = self._table_by_sample(index, keys.sample, table) or self._small_table(keys.num_rows, table)
+            to_search = self._small_table(keys.num_rows, table) or self._table_by_sample(index, keys.sample, table)
         return None if to_search is None else self._base_files.slices_to_search(keys, context, to_search)
 
     @staticmethod
